@@ -1,0 +1,1 @@
+//! first-consumer gives the disks of a KubeVirt VM their first consumer.

@@ -1,0 +1,3 @@
+//! The `first-consumer` binary.
+
+fn main() {}
