@@ -1,1 +1,6 @@
 //! first-consumer gives the disks of a KubeVirt VM their first consumer.
+
+pub mod api;
+pub mod index;
+pub mod name;
+pub mod reason;
