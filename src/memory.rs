@@ -58,10 +58,10 @@ pub struct Memory {
     pub needed_since: Option<Timestamp>,
     /// Since when the own pod has been finished.
     pub finished_since: Option<Timestamp>,
-    /// Before this time no pod is made.
-    pub gap_until: Option<Timestamp>,
+    gap_until: Option<Timestamp>,
     creations: u32,
-    replaced: bool,
+    /// Whether the next pod follows one that made room for it (row 13), and so needs no distance.
+    replaces: bool,
     /// The last refusal, while it counts.
     pub refusal: Option<Refused>,
     refusals: u32,
@@ -166,7 +166,7 @@ impl Memory {
     pub fn record(&mut self, outcome: Outcome, observed: &Observed, now: Timestamp) {
         match outcome {
             Outcome::Created(pod) => {
-                if !std::mem::take(&mut self.replaced) {
+                if !std::mem::take(&mut self.replaces) {
                     self.creations += 1;
                     self.gap_until = now
                         .checked_add(jittered(GAP.after(self.creations), &pod.meta().uid))
@@ -192,7 +192,7 @@ impl Memory {
                 replaced,
                 next_attempt,
             } => {
-                self.replaced = replaced;
+                self.replaces = replaced;
                 self.assumed = None;
                 self.deleted = Some(uid);
                 self.next_attempt = next_attempt.or(self.next_attempt);
@@ -201,6 +201,12 @@ impl Memory {
                 }
             }
         }
+    }
+
+    /// Until when no pod is made, because the last one was made a short time ago.
+    #[must_use]
+    pub fn gap(&self, now: Timestamp) -> Option<Timestamp> {
+        self.gap_until.filter(|until| now < *until && !self.replaces)
     }
 
     /// The pod that we made and that the watch has not shown yet, and until when that is believed.

@@ -245,6 +245,8 @@ fn annotations(blueprint: &Blueprint<'_>) -> BTreeMap<String, String> {
         ..
     } = *blueprint;
     let listed: Vec<ListedClaim> = claims.iter().copied().map(ListedClaim::from).collect();
+    // Strings only: writing them can't fail.
+    let listed = serde_json::to_string(&listed).unwrap_or_default();
     let made_for = match made_for {
         MadeFor::Halted => "halted",
         MadeFor::Started => "started",
@@ -257,7 +259,7 @@ fn annotations(blueprint: &Blueprint<'_>) -> BTreeMap<String, String> {
         (own("subject"), format!("{}/{}", owner.kind, subject.name)),
         (own("owner-uid"), owner.uid.to_string()),
         (own("made-for"), made_for.into()),
-        (own("claims"), json!(listed).to_string()),
+        (own("claims"), listed),
         (own("reason"), reason.name()),
         (own("placement-hash"), placement.hash()),
         (own("attempt"), attempt.to_string()),

@@ -326,7 +326,7 @@ fn create_refused(case: &Case) -> Option<Decision> {
 
 /// 17: the last one was made a short time ago.
 fn backing_off(case: &Case) -> Option<Decision> {
-    let until = case.memory.gap_until.filter(|until| case.now < *until)?;
+    let until = case.memory.gap(case.now)?;
     Some(Decision {
         wake_at: Some(until),
         ..wait(Reason::BackingOff, "")
