@@ -1,6 +1,7 @@
 //! first-consumer gives the disks of a KubeVirt VM their first consumer.
 
 pub mod api;
+pub mod cluster;
 pub mod index;
 pub mod name;
 pub mod reason;
