@@ -4,4 +4,5 @@ pub mod api;
 pub mod cluster;
 pub mod index;
 pub mod name;
+pub mod queue;
 pub mod reason;
