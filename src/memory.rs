@@ -19,6 +19,11 @@ pub const MOST_ATTEMPTS: u32 = 10;
 /// How long a created pod is believed in before the watch has shown it.
 const ASSUMED_FOR: Duration = Duration::from_secs(10);
 
+/// How long to leave an API server alone that did not answer.
+const SILENCE: Growing = Growing {
+    first: Duration::from_secs(1),
+    most: Duration::from_mins(1),
+};
 const GAP: Growing = Growing {
     first: Duration::from_secs(5),
     most: Duration::from_mins(5),
@@ -65,6 +70,9 @@ pub struct Memory {
     /// The last refusal, while it counts.
     pub refusal: Option<Refused>,
     refusals: u32,
+    unanswered: u32,
+    /// Until when nothing is written, because the API server did not answer the last time; what went wrong.
+    silent_until: Option<(Timestamp, String)>,
     /// What the next pod's `attempt` is, if it follows a finished one.
     pub next_attempt: Option<u32>,
     /// The wishes with which pods have ended too often.
@@ -119,6 +127,8 @@ pub enum Outcome {
     Created(Box<Pod>),
     /// It did not, for good until something changes; its text.
     Refused(String),
+    /// Nobody knows: no answer, or one that may be another the next time; its text.
+    Unanswered(String),
     /// The pod of this UID is gone or going.
     Deleted {
         /// Its UID.
@@ -164,6 +174,10 @@ impl Memory {
 
     /// Notes what came of an action.
     pub fn record(&mut self, outcome: Outcome, observed: &Observed, now: Timestamp) {
+        if !matches!(outcome, Outcome::Unanswered(_)) {
+            self.unanswered = 0;
+            self.silent_until = None;
+        }
         match outcome {
             Outcome::Created(pod) => {
                 if !std::mem::take(&mut self.replaces) {
@@ -187,6 +201,11 @@ impl Memory {
                     wishes: Wishes::of(observed),
                 });
             }
+            Outcome::Unanswered(text) => {
+                self.unanswered += 1;
+                let until = now.checked_add(SILENCE.after(self.unanswered));
+                self.silent_until = until.ok().map(|until| (until, text));
+            }
             Outcome::Deleted {
                 uid,
                 replaced,
@@ -201,6 +220,13 @@ impl Memory {
                 }
             }
         }
+    }
+
+    /// Until when nothing is written, because the API server did not answer the last time, and what went wrong.
+    #[must_use]
+    pub fn silence(&self, now: Timestamp) -> Option<(Timestamp, &str)> {
+        let (until, text) = self.silent_until.as_ref()?;
+        (now < *until).then_some((*until, text))
     }
 
     /// Until when no pod is made, because the last one was made a short time ago.

@@ -12,9 +12,9 @@ use serde_json::Value;
 
 use crate::index::Index;
 use crate::memory::Memory;
-use crate::name::{Key, Uid};
+use crate::name::{Key, Uid, pod_name};
 use crate::observe::{Named, Observed, observe, own_pod};
-use crate::pod::{Blueprint, Settings, build};
+use crate::pod::{self, Blueprint, build};
 use crate::policy::{MadeFor, Permission, Policy};
 use crate::reason::Reason;
 
@@ -87,9 +87,29 @@ pub fn decide(observed: &Observed, memory: &Memory, now: Timestamp) -> Decision 
         .unwrap_or_else(|| rows::first_consumer_needed(&case))
 }
 
-/// One turn for a subject: looks at the caches and at what is remembered, and decides.
-pub fn turn(index: &Index, subject: &Key, policy: Policy, memory: &mut Memory, now: Timestamp) -> (Observed, Decision) {
-    let mut observed = observe(index, subject, policy);
+/// What the controller's flags say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// Whom it serves.
+    pub policy: Policy,
+    /// How its pods look.
+    pub pod: pod::Settings,
+}
+
+/// One turn for a subject.
+#[derive(Clone, Debug)]
+pub struct Turn {
+    /// What was observed.
+    pub observed: Observed,
+    /// What was decided.
+    pub decision: Decision,
+    /// What has to be done now so that it becomes true.
+    pub effect: Effect,
+}
+
+/// Looks at the caches and at what is remembered, and decides.
+pub fn turn(index: &Index, subject: &Key, settings: &Settings, memory: &mut Memory, now: Timestamp) -> Turn {
+    let mut observed = observe(index, subject, settings.policy);
     let mut believed_until = None;
     match (&observed.pod, memory.assumed(now)) {
         // The claims may be placed before the watch has shown our own pod.
@@ -101,19 +121,30 @@ pub fn turn(index: &Index, subject: &Key, policy: Policy, memory: &mut Memory, n
     }
     memory.update(&observed, now);
     let mut decision = decide(&observed, memory, now);
-    decision.wake_at = decision.wake_at.into_iter().chain(believed_until).min();
-    (observed, decision)
+    let mut effect = effect(&decision, &observed, memory, &settings.pod);
+    let silent_until = memory.silence(now).map(|(until, _)| until);
+    if silent_until.is_some() {
+        effect = Effect::Nothing;
+    }
+    decision.wake_at = [decision.wake_at, believed_until, silent_until]
+        .into_iter()
+        .flatten()
+        .min();
+    Turn {
+        observed,
+        decision,
+        effect,
+    }
 }
 
 /// What has to be done so that the decision becomes true.
-#[must_use]
-pub fn effect(decision: &Decision, observed: &Observed, memory: &Memory, settings: &Settings) -> Effect {
+fn effect(decision: &Decision, observed: &Observed, memory: &Memory, settings: &pod::Settings) -> Effect {
     let pod = observed
         .own_pod()
         .filter(|pod| !pod.terminating && !memory.has_deleted(&pod.uid));
     match (decision.action, pod) {
         (Action::None | Action::Wait | Action::Replace, Some(pod)) => Effect::Delete {
-            name: crate::name::pod_name(&observed.subject),
+            name: pod_name(&observed.subject),
             uid: pod.uid.clone(),
             replaced: matches!(
                 decision.reason,
@@ -127,7 +158,7 @@ pub fn effect(decision: &Decision, observed: &Observed, memory: &Memory, setting
     }
 }
 
-fn new_pod(observed: &Observed, memory: &Memory, reason: Reason, settings: &Settings) -> Effect {
+fn new_pod(observed: &Observed, memory: &Memory, reason: Reason, settings: &pod::Settings) -> Effect {
     let (Some(owner), Some(Ok(placement))) = (&observed.owner, &observed.placement) else {
         return Effect::Nothing;
     };

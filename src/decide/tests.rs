@@ -5,15 +5,14 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{Action, Decision, Effect, effect, turn};
+use super::{Action, Decision, Effect, Settings, Turn, turn};
 use crate::api::{
     DataVolume, Namespace, PersistentVolumeClaim, Pod, StorageClass, VirtualMachine, VirtualMachineInstance,
 };
 use crate::index::Index;
 use crate::memory::{Memory, Outcome};
 use crate::name::{Key, Uid, pod_name};
-use crate::pod::Settings;
-use crate::policy::{HaltedVms, Policy, StartedVms};
+use crate::policy::{HaltedVms, StartedVms};
 use crate::reason::Reason;
 
 const NAMESPACE: &str = "prod";
@@ -23,7 +22,7 @@ const START: i64 = 1_800_000_000;
 struct Situation {
     index: Index,
     memory: Memory,
-    policy: Policy,
+    settings: Settings,
     now: Timestamp,
     vm: Value,
     created: u32,
@@ -109,7 +108,7 @@ impl Situation {
         let mut situation = Self {
             index: Index::default(),
             memory: Memory::default(),
-            policy: Policy::default(),
+            settings: Settings::default(),
             now: at(0),
             vm,
             created: 0,
@@ -160,17 +159,26 @@ impl Situation {
         Key::new(NAMESPACE, "db")
     }
 
+    fn turn(&mut self) -> Turn {
+        turn(
+            &self.index,
+            &Self::subject(),
+            &self.settings,
+            &mut self.memory,
+            self.now,
+        )
+    }
+
     fn decide(&mut self) -> Decision {
-        turn(&self.index, &Self::subject(), self.policy, &mut self.memory, self.now).1
+        self.turn().decision
     }
 
     fn effect(&mut self) -> Effect {
-        let (observed, decision) = turn(&self.index, &Self::subject(), self.policy, &mut self.memory, self.now);
-        effect(&decision, &observed, &self.memory, &Settings::default())
+        self.turn().effect
     }
 
     fn record(&mut self, outcome: Outcome) {
-        let (observed, _) = turn(&self.index, &Self::subject(), self.policy, &mut self.memory, self.now);
+        let observed = self.turn().observed;
         self.memory.record(outcome, &observed, self.now);
     }
 
@@ -377,14 +385,14 @@ const TABLE: &[(&str, Setup, Action, Reason)] = &[
         "8: the VM opts out of its Namespace",
         |s| {
             s.edit_vm(|vm| vm["metadata"]["annotations"]["first-consumer.kubevirt.io/provision"] = json!("false"));
-            s.policy.halted = HaltedVms::All;
+            s.settings.policy.halted = HaltedVms::All;
         },
         Action::None,
         Reason::OptedOut,
     ),
     (
         "8: switched off beats asked for",
-        |s| s.policy.halted = HaltedVms::None,
+        |s| s.settings.policy.halted = HaltedVms::None,
         Action::None,
         Reason::SwitchedOff,
     ),
@@ -392,7 +400,7 @@ const TABLE: &[(&str, Setup, Action, Reason)] = &[
         "8: started VMs switched off",
         |s| {
             s.edit_vm(|vm| vm["spec"]["runStrategy"] = json!("Always"));
-            s.policy.started = StartedVms::None;
+            s.settings.policy.started = StartedVms::None;
         },
         Action::None,
         Reason::SwitchedOff,
@@ -407,7 +415,7 @@ const TABLE: &[(&str, Setup, Action, Reason)] = &[
         "8: started, served always",
         |s| {
             s.edit_vm(|vm| vm["spec"]["runStrategy"] = json!("Always"));
-            s.policy.started = StartedVms::Always;
+            s.settings.policy.started = StartedVms::Always;
         },
         Action::Create,
         Reason::FirstConsumerNeeded,
@@ -760,6 +768,20 @@ fn a_refused_creation_is_tried_again_later_or_at_once_when_the_wishes_change() {
     assert_eq!(s.decide().wake_at, Some(at(30)));
     s.edit_vm(|vm| vm["spec"]["template"]["spec"]["nodeSelector"] = json!({"zone": "b"}));
     expect(&mut s, Action::Create, Reason::FirstConsumerNeeded);
+}
+
+#[test]
+fn an_api_server_that_does_not_answer_is_left_alone_for_growing_times() {
+    let mut s = Situation::new();
+    s.record(Outcome::Unanswered("no answer within 10 s".into()));
+    let turn = s.turn();
+    assert_eq!((turn.effect, turn.decision.wake_at), (Effect::Nothing, Some(at(1))));
+    s.now = at(1);
+    s.record(Outcome::Unanswered("no answer within 10 s".into()));
+    assert_eq!(s.decide().wake_at, Some(at(3)));
+    s.now = at(3);
+    s.create();
+    assert_eq!(s.decide().wake_at, None);
 }
 
 #[test]
