@@ -79,6 +79,8 @@ pub struct Memory {
     pub gave_up_on: Option<Wishes>,
     /// A pod that we made and that the watch has not shown yet.
     assumed: Option<(Box<Pod>, Timestamp)>,
+    /// The pod that we made last, and when.
+    created: Option<(Uid, Timestamp)>,
     /// The pod whose deletion the API has confirmed last.
     deleted: Option<Uid>,
 }
@@ -188,6 +190,7 @@ impl Memory {
                 }
                 self.refusal = None;
                 self.refusals = 0;
+                self.created = Some((pod.meta().uid.clone(), now));
                 self.assumed = now.checked_add(ASSUMED_FOR).ok().map(|until| (pod, until));
             }
             Outcome::Refused(text) => {
@@ -247,6 +250,12 @@ impl Memory {
     /// The watch has caught up, or the time is over.
     pub fn forget_assumed(&mut self) {
         self.assumed = None;
+    }
+
+    /// When we made this pod, if it was us and in this process.
+    #[must_use]
+    pub fn created_at(&self, pod: &Uid) -> Option<Timestamp> {
+        self.created.as_ref().filter(|(uid, _)| uid == pod).map(|(_, at)| *at)
     }
 
     /// Whether the API has confirmed that this pod is gone or going, whatever the cache still shows.
