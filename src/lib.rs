@@ -4,6 +4,7 @@ pub mod admin;
 pub mod api;
 pub mod cluster;
 pub mod index;
+pub mod leader;
 pub mod metrics;
 pub mod name;
 pub mod queue;
