@@ -88,7 +88,9 @@ pub fn of_outcome(
     lived: Option<Duration>,
 ) -> Vec<Announcement> {
     // Without VM and VMI there is nothing that an Event could be about.
-    let Some(regarding) = regarding(observed) else { return Vec::new() };
+    let Some(regarding) = regarding(observed) else {
+        return Vec::new();
+    };
     let say = |happening, note| Announcement {
         regarding: regarding.clone(),
         warning: false,
@@ -99,14 +101,22 @@ pub fn of_outcome(
     let pod = pod_name(&observed.subject);
     match outcome {
         Outcome::Created(_) => {
-            vec![say(Happening::FirstConsumerCreated, format!("Created pod {pod}; {}", decision.message()))]
+            vec![say(
+                Happening::FirstConsumerCreated,
+                format!("Created pod {pod}; {}", decision.message()),
+            )]
         }
         Outcome::Deleted { .. } => {
-            let after = lived.map(|lived| format!(" after {} ms", lived.as_millis())).unwrap_or_default();
+            let after = lived
+                .map(|lived| format!(" after {} ms", lived.as_millis()))
+                .unwrap_or_default();
             let deleted = format!("Deleted pod {pod}{after}: {}", decision.reason.text());
             let chosen = (decision.reason == Reason::Served).then(|| chosen(observed)).flatten();
             let chosen = chosen.map(|note| say(Happening::NodeChosen, note));
-            chosen.into_iter().chain([say(Happening::FirstConsumerDeleted, deleted)]).collect()
+            chosen
+                .into_iter()
+                .chain([say(Happening::FirstConsumerDeleted, deleted)])
+                .collect()
         }
         Outcome::Refused(_) | Outcome::Unanswered(_) => Vec::new(),
     }
@@ -124,7 +134,13 @@ fn regarding(observed: &Observed) -> Option<Regarding> {
 
 /// Which disks got which node from the pod. Statically provisioned ones carry no node, only a volume.
 fn chosen(observed: &Observed) -> Option<String> {
-    let claims = || observed.own_pod().into_iter().flat_map(|pod| &pod.claims).filter(|claim| claim.late);
+    let claims = || {
+        observed
+            .own_pod()
+            .into_iter()
+            .flat_map(|pod| &pod.claims)
+            .filter(|claim| claim.late)
+    };
     let node = claims().find_map(|claim| claim.selected_node.clone());
     let names: Vec<&str> = claims().map(|claim: &Claim| &*claim.name).collect();
     let place = node.map_or_else(|| "Volumes".to_owned(), |node| format!("Node {node}"));

@@ -22,12 +22,26 @@ struct Slots {
     given: HashMap<Key, Instant>,
 }
 
+impl Slots {
+    fn next(&mut self, now: Instant, distance: Duration) -> Instant {
+        let slot = self.next.max(now);
+        self.next = slot + distance;
+        slot
+    }
+}
+
 impl Pace {
     /// At most `per_second` slots a second. Zero counts as one.
     #[must_use]
     pub fn new(per_second: u32) -> Self {
-        let slots = Slots { next: Instant::now(), given: HashMap::new() };
-        Self { distance: Duration::from_secs(1) / per_second.max(1), slots: Mutex::new(slots) }
+        let slots = Slots {
+            next: Instant::now(),
+            given: HashMap::new(),
+        };
+        Self {
+            distance: Duration::from_secs(1) / per_second.max(1),
+            slots: Mutex::new(slots),
+        }
     }
 
     /// `None` if the subject may go ahead; else when its slot is, at which it has to ask again.
@@ -35,15 +49,13 @@ impl Pace {
         let now = Instant::now();
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         // A slot whose owner did not come needs no memory.
-        slots.given.retain(|key, slot| key == subject || *slot + Duration::from_mins(1) > now);
-        let slot = match slots.given.remove(subject) {
-            Some(slot) => slot,
-            None => {
-                let slot = slots.next.max(now);
-                slots.next = slot + self.distance;
-                slot
-            }
-        };
+        slots
+            .given
+            .retain(|key, slot| key == subject || *slot + Duration::from_mins(1) > now);
+        let slot = slots
+            .given
+            .remove(subject)
+            .unwrap_or_else(|| slots.next(now, self.distance));
         if slot <= now {
             return None;
         }

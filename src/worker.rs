@@ -71,7 +71,10 @@ impl Memories {
     #[must_use]
     pub fn oldest_wait(&self, now: Timestamp) -> Duration {
         let memories = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let oldest = memories.values().filter_map(|remembered| remembered.memory.needed_since).min();
+        let oldest = memories
+            .values()
+            .filter_map(|remembered| remembered.memory.needed_since)
+            .min();
         oldest.map(|since| between(since, now)).unwrap_or_default()
     }
 }
@@ -80,14 +83,22 @@ impl Worker {
     /// Gives a subject its turn.
     pub async fn serve(&self, subject: &Key) {
         let now = Timestamp::now();
-        let Turn { observed, decision, effect } = {
+        let Turn {
+            observed,
+            decision,
+            effect,
+        } = {
             let index = lock(&self.index);
-            self.memories.with(subject, |remembered| turn(&index, subject, &self.settings, &mut remembered.memory, now))
+            self.memories.with(subject, |remembered| {
+                turn(&index, subject, &self.settings, &mut remembered.memory, now)
+            })
         };
         self.show(&observed, &decision);
         self.wake(subject, &decision, now);
-        if self.leadership.leads() {
-            announce::of_decision(&decision, &observed).into_iter().for_each(|told| self.announce(told));
+        if self.leadership.leads()
+            && let Some(announcement) = announce::of_decision(&decision, &observed)
+        {
+            self.announce(announcement);
         }
         if effect == Effect::Nothing || !self.leadership.leads() {
             if observed.owner.is_none() && observed.own_pod().is_none() {
@@ -100,10 +111,13 @@ impl Worker {
         {
             return self.queue.add_at(subject.clone(), slot);
         }
-        let Some(outcome) = execute(&self.client, subject, effect).await else { return };
+        let Some(outcome) = execute(&self.client, subject, effect).await else {
+            return;
+        };
         let done = Timestamp::now();
         self.tell(&outcome, &observed, &decision, now, done);
-        self.memories.with(subject, |remembered| remembered.memory.record(outcome, &observed, done));
+        self.memories
+            .with(subject, |remembered| remembered.memory.record(outcome, &observed, done));
         self.queue.add(subject.clone());
     }
 
@@ -116,7 +130,9 @@ impl Worker {
     /// Keeps the gauge of waiting subjects, and logs what is new.
     fn show(&self, observed: &Observed, decision: &Decision) {
         let shown = (decision.reason, observed.needs());
-        let before = self.memories.with(&observed.subject, |remembered| remembered.shown.replace(shown));
+        let before = self
+            .memories
+            .with(&observed.subject, |remembered| remembered.shown.replace(shown));
         let waiting = |(reason, needs): (Reason, bool)| needs.then_some(reason);
         self.metrics.waits(before.and_then(waiting), waiting(shown));
         if before != Some(shown) {
@@ -125,20 +141,16 @@ impl Worker {
     }
 
     /// Log, metrics and Events about an action that is over.
-    fn tell(
-        &self,
-        outcome: &Outcome,
-        observed: &Observed,
-        decision: &Decision,
-        began: Timestamp,
-        done: Timestamp,
-    ) {
+    fn tell(&self, outcome: &Outcome, observed: &Observed, decision: &Decision, began: Timestamp, done: Timestamp) {
         let subject = &observed.subject;
         let pod = pod_name(subject);
         let reason = decision.reason;
         let (needed, created) = self.memories.with(subject, |remembered| {
             let uid = observed.own_pod().map(|pod| &pod.uid);
-            (remembered.memory.needed_since, uid.and_then(|uid| remembered.memory.created_at(uid)))
+            (
+                remembered.memory.needed_since,
+                uid.and_then(|uid| remembered.memory.created_at(uid)),
+            )
         });
         match outcome {
             Outcome::Created(_) => {

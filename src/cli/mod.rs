@@ -4,7 +4,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use tracing_subscriber::EnvFilter;
 
 use crate::cluster::client::Target;
 use crate::decide;
@@ -31,10 +34,20 @@ pub enum Command {
 #[derive(Clone, Debug, Args)]
 pub struct Run {
     /// Which halted VMs to serve: those that ask by annotation, all but those that opt out, or none.
-    #[arg(long, env = "FIRST_CONSUMER_HALTED_VMS", default_value = "opt-in", value_name = "opt-in|all|none")]
+    #[arg(
+        long,
+        env = "FIRST_CONSUMER_HALTED_VMS",
+        default_value = "opt-in",
+        value_name = "opt-in|all|none"
+    )]
     pub halted_vms: HaltedVms,
     /// Which started VMs to serve: those that virt-controller has left alone for a while, all at once, or none.
-    #[arg(long, env = "FIRST_CONSUMER_STARTED_VMS", default_value = "fallback", value_name = "fallback|always|none")]
+    #[arg(
+        long,
+        env = "FIRST_CONSUMER_STARTED_VMS",
+        default_value = "fallback",
+        value_name = "fallback|always|none"
+    )]
     pub started_vms: StartedVms,
     /// How long virt-controller is left alone with a started VM, such as 10s or 2m.
     #[arg(long, env = "FIRST_CONSUMER_FALLBACK_AFTER", default_value = "10s", value_name = "DURATION", value_parser = duration)]
@@ -43,10 +56,20 @@ pub struct Run {
     #[arg(long, env = "FIRST_CONSUMER_HALTED_PRIORITY_CLASS", value_name = "NAME")]
     pub halted_priority_class: Option<String>,
     /// Image of the pods.
-    #[arg(long, env = "FIRST_CONSUMER_POD_IMAGE", default_value = "registry.k8s.io/pause:3.10", value_name = "IMAGE")]
+    #[arg(
+        long,
+        env = "FIRST_CONSUMER_POD_IMAGE",
+        default_value = "registry.k8s.io/pause:3.10",
+        value_name = "IMAGE"
+    )]
     pub pod_image: String,
     /// Command of the pods, split at blanks; it has to end by itself.
-    #[arg(long, env = "FIRST_CONSUMER_POD_COMMAND", default_value = "/pause -v", value_name = "COMMAND")]
+    #[arg(
+        long,
+        env = "FIRST_CONSUMER_POD_COMMAND",
+        default_value = "/pause -v",
+        value_name = "COMMAND"
+    )]
     pub pod_command: String,
     /// Serve only this Namespace.
     #[arg(long, env = "FIRST_CONSUMER_WATCH_NAMESPACE", value_name = "NAMESPACE")]
@@ -55,7 +78,12 @@ pub struct Run {
     #[arg(long, env = "FIRST_CONSUMER_CREATE_RATE", default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub create_rate: u32,
     /// Address of /metrics, /healthz, /livez and /readyz.
-    #[arg(long, env = "FIRST_CONSUMER_LISTEN", default_value = "0.0.0.0:8080", value_name = "ADDRESS")]
+    #[arg(
+        long,
+        env = "FIRST_CONSUMER_LISTEN",
+        default_value = "0.0.0.0:8080",
+        value_name = "ADDRESS"
+    )]
     pub listen: SocketAddr,
     /// Take part in leader election, so that only one of several replicas writes.
     #[arg(long, env = "FIRST_CONSUMER_LEADER_ELECT", num_args = 0..=1, default_value_t = false, default_missing_value = "true", require_equals = true)]
@@ -64,7 +92,12 @@ pub struct Run {
     #[arg(long, env = "POD_NAME", default_value = "first-consumer", value_name = "NAME")]
     pub pod_name: String,
     /// Namespace of the election's Lease.
-    #[arg(long, env = "POD_NAMESPACE", default_value = "first-consumer", value_name = "NAMESPACE")]
+    #[arg(
+        long,
+        env = "POD_NAMESPACE",
+        default_value = "first-consumer",
+        value_name = "NAMESPACE"
+    )]
     pub pod_namespace: String,
     /// Path of the kubeconfig; without it the usual places, then the Pod's ServiceAccount.
     #[arg(long, env = "FIRST_CONSUMER_KUBECONFIG", value_name = "FILE")]
@@ -73,7 +106,12 @@ pub struct Run {
     #[arg(long, env = "FIRST_CONSUMER_CONTEXT", value_name = "NAME")]
     pub context: Option<String>,
     /// How log lines look.
-    #[arg(long, env = "FIRST_CONSUMER_LOG_FORMAT", default_value = "text", value_name = "FORMAT")]
+    #[arg(
+        long,
+        env = "FIRST_CONSUMER_LOG_FORMAT",
+        default_value = "text",
+        value_name = "FORMAT"
+    )]
     pub log_format: LogFormat,
     /// Which lines are logged: error, warn, info, debug, or a filter such as first_consumer=debug.
     #[arg(long, env = "FIRST_CONSUMER_LOG_LEVEL", default_value = "info", value_name = "LEVEL")]
@@ -111,8 +149,29 @@ impl Run {
     /// Which cluster to talk to.
     #[must_use]
     pub fn target(&self) -> Target {
-        Target { kubeconfig: self.kubeconfig.clone(), context: self.context.clone(), ..Target::default() }
+        Target {
+            kubeconfig: self.kubeconfig.clone(),
+            context: self.context.clone(),
+            ..Target::default()
+        }
     }
+}
+
+/// Starts the log on standard error. An error means that `--log-level` can't be read.
+pub fn start_log(flags: &Run) -> anyhow::Result<()> {
+    // At a lower level kube logs whole answers, with the cloud-init data of VMs in them.
+    let level = format!("{},kube_client=error,kube_runtime=error", flags.log_level);
+    let filter = EnvFilter::builder()
+        .parse(&level)
+        .with_context(|| format!("--log-level {}", flags.log_level))?;
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr);
+    match flags.log_format {
+        LogFormat::Text => log.init(),
+        LogFormat::Json => log.json().flatten_event(true).init(),
+    }
+    Ok(())
 }
 
 /// A duration such as `10s`, `1m30s` or `0s`.
@@ -140,7 +199,14 @@ mod tests {
 
     #[test]
     fn flags_become_settings() {
-        let settings = run(&["--halted-vms", "all", "--fallback-after=1m30s", "--pod-command", "/bin/true  now"]).settings();
+        let settings = run(&[
+            "--halted-vms",
+            "all",
+            "--fallback-after=1m30s",
+            "--pod-command",
+            "/bin/true  now",
+        ])
+        .settings();
         assert_eq!(settings.policy.halted, HaltedVms::All);
         assert_eq!(settings.policy.fallback_after, Duration::from_secs(90));
         assert_eq!(settings.pod.command, ["/bin/true", "now"]);
@@ -150,7 +216,11 @@ mod tests {
 
     #[test]
     fn wrong_values_are_refused_by_name() {
-        for words in [["--halted-vms", "some"], ["--fallback-after", "-1s"], ["--create-rate", "0"]] {
+        for words in [
+            ["--halted-vms", "some"],
+            ["--fallback-after", "-1s"],
+            ["--create-rate", "0"],
+        ] {
             let error = Cli::try_parse_from(["first-consumer", "run", words[0], words[1]]).expect_err("refused");
             assert!(error.to_string().contains(words[0]), "{error}");
             assert_eq!(error.exit_code(), 2);
@@ -161,7 +231,10 @@ mod tests {
     fn every_flag_of_run_can_come_from_the_environment() {
         let command = Cli::command();
         let run = command.find_subcommand("run").expect("run");
-        for flag in run.get_arguments().filter(|argument| !["help", "version"].contains(&argument.get_id().as_str())) {
+        for flag in run
+            .get_arguments()
+            .filter(|argument| !["help", "version"].contains(&argument.get_id().as_str()))
+        {
             assert!(flag.get_env().is_some(), "{}", flag.get_id());
         }
     }
