@@ -1,1 +1,4 @@
-//! Proof of first-consumer.
+//! Proof of first-consumer: a real control plane, and what is needed to run scenarios on it.
+
+pub mod control_plane;
+pub mod suite;
