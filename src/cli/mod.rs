@@ -216,13 +216,15 @@ mod tests {
 
     #[test]
     fn wrong_values_are_refused_by_name() {
-        for words in [
-            ["--halted-vms", "some"],
-            ["--fallback-after", "-1s"],
-            ["--create-rate", "0"],
+        for wrong in [
+            "--halted-vms=some",
+            "--fallback-after=-1s",
+            "--create-rate=0",
+            "--listen=here",
         ] {
-            let error = Cli::try_parse_from(["first-consumer", "run", words[0], words[1]]).expect_err("refused");
-            assert!(error.to_string().contains(words[0]), "{error}");
+            let error = Cli::try_parse_from(["first-consumer", "run", wrong]).expect_err("refused");
+            let flag = wrong.split('=').next().expect("a flag");
+            assert!(error.to_string().contains(flag), "{error}");
             assert_eq!(error.exit_code(), 2);
         }
     }
