@@ -1,1 +1,4 @@
 //! Proof of first-consumer.
+
+pub mod stand_in;
+pub mod world;

@@ -1,0 +1,1 @@
+//! Drivers of the models in [`crate::world`] on a real API server.
