@@ -88,10 +88,7 @@ pub async fn watch(
                 };
                 let mut object = object;
                 // Items of a list come without their type.
-                object.types = Some(kube::core::TypeMeta {
-                    api_version: kind.resource().api_version,
-                    kind: kind.name().to_owned(),
-                });
+                object.types = Some(kind.types());
                 let object = Arc::new(object);
                 if initial {
                     names.insert(Key::of(&object));

@@ -62,7 +62,8 @@ impl Hand {
 
     /// Creates an object. Fails if it exists.
     pub async fn create(&self, kind: Kind, namespace: &str, body: Value) -> Result<Object> {
-        let object: DynamicObject = serde_json::from_value(body).context("body of a new object")?;
+        let mut object: DynamicObject = serde_json::from_value(body).context("body of a new object")?;
+        object.types = Some(kind.types());
         let made = kind
             .api(&self.client, namespace)
             .create(&PostParams::default(), &object)

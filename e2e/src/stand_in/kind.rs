@@ -2,7 +2,7 @@
 
 use kube::{
     Api, Client,
-    core::{ApiResource, DynamicObject, GroupVersionKind},
+    core::{ApiResource, DynamicObject, GroupVersionKind, TypeMeta},
 };
 
 /// A kind of API object.
@@ -54,6 +54,16 @@ impl Kind {
     pub fn resource(self) -> ApiResource {
         let (group, version, kind, plural) = self.names();
         ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural)
+    }
+
+    /// `apiVersion` and `kind`.
+    #[must_use]
+    pub fn types(self) -> TypeMeta {
+        let resource = self.resource();
+        TypeMeta {
+            api_version: resource.api_version,
+            kind: resource.kind,
+        }
     }
 
     fn in_namespaces(self) -> bool {

@@ -92,7 +92,7 @@ impl StandIns {
         );
         group.add(&mut tasks, &stop, cdi::Populators { hand });
         group
-            .watch(&mut tasks, &stop, &cdi::KINDS)
+            .watch(&mut tasks, &stop, &cdi::KINDS, true)
             .await
             .context("CDI stand-in")?;
 
