@@ -9,3 +9,4 @@ pub mod metrics;
 pub mod name;
 pub mod queue;
 pub mod reason;
+pub mod telemetry;
