@@ -42,6 +42,8 @@ pub enum Reason {
     /// Row 10.
     ClaimInUse,
     /// Row 12.
+    ExpansionPending,
+    /// Row 12.
     CannotRender,
     /// Row 13.
     PodTerminating,
@@ -96,6 +98,7 @@ impl Reason {
             Self::SiblingBinding => "another disk of the VM is being placed by somebody else",
             Self::SiblingImporting => "another disk of the VM is about to be filled, which a pod of ours would block",
             Self::ClaimInUse => "another pod holds a ReadWriteOncePod disk",
+            Self::ExpansionPending => "the VM's instancetype or preference has not been expanded yet",
             Self::CannotRender => "the VM's spec cannot be rendered",
             Self::PodTerminating => "the previous pod is still going",
             Self::OwnerReplaced => "the pod was made for an earlier VM of this name",

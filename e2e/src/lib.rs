@@ -1,1 +1,6 @@
-//! Proof of first-consumer.
+//! Proof of first-consumer: a real control plane, and what is needed to run scenarios on it.
+
+pub mod control_plane;
+pub mod stand_in;
+pub mod suite;
+pub mod world;

@@ -183,6 +183,14 @@ pub enum VmiPhase {
     Unknown,
 }
 
+impl VmiPhase {
+    /// Whether the VMI has ended.
+    #[must_use]
+    pub fn is_final(self) -> bool {
+        matches!(self, Self::Succeeded | Self::Failed)
+    }
+}
+
 /// Labels, annotations and spec that a VMI has or will have.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]

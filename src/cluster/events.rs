@@ -2,7 +2,6 @@
 //!
 //! Not kube's `Recorder`: it cannot set annotations, and it takes two texts of one reason for the same event.
 
-use std::fmt;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
@@ -18,8 +17,8 @@ use tracing::{debug, warn};
 
 use super::client::{CALL_LIMIT, CallError, timed};
 use super::series::{Repeat, Series};
-use crate::name::{DOMAIN, Key, Uid};
-use crate::reason::Reason;
+use crate::announce::{Announcement, Happening, Regarding};
+use crate::name::{DOMAIN, Uid};
 
 /// Who we are to somebody who reads an Event.
 const COMPONENT: &str = "first-consumer";
@@ -32,57 +31,6 @@ const FAREWELL: Duration = Duration::from_secs(3);
 
 /// The API server refuses longer notes.
 const NOTE_BYTES: usize = 1024;
-
-/// What happened, as the Event's reason.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Happening {
-    /// The pod was created.
-    FirstConsumerCreated,
-    /// The pod waits; the note has the scheduler's own text.
-    FirstConsumerWaiting,
-    /// The API server refused the pod.
-    FirstConsumerRefused,
-    /// The pod ended without use.
-    FirstConsumerFailed,
-    /// The disks have their node.
-    NodeChosen,
-    /// The API server has confirmed the deletion of the pod.
-    FirstConsumerDeleted,
-}
-
-impl fmt::Display for Happening {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(self, f)
-    }
-}
-
-/// The object that an Event is about.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Regarding {
-    /// Group and version, such as `kubevirt.io/v1`.
-    pub api_version: &'static str,
-    /// Kind, such as `VirtualMachine`.
-    pub kind: &'static str,
-    /// Namespace and name.
-    pub key: Key,
-    /// UID.
-    pub uid: Uid,
-}
-
-/// Something to tell about an object.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Announcement {
-    /// The object.
-    pub regarding: Regarding,
-    /// Whether somebody should do something about it.
-    pub warning: bool,
-    /// What happened.
-    pub happening: Happening,
-    /// One sentence for a person; cut at 1024 bytes.
-    pub note: String,
-    /// The decision behind it, which becomes an annotation that `explain` reads.
-    pub decision: Reason,
-}
 
 /// Where workers leave announcements; cheap to clone.
 #[derive(Clone, Debug)]
@@ -246,6 +194,8 @@ mod tests {
 
     use super::*;
     use crate::cluster::test_server::{Asked, TestServer, status};
+    use crate::name::Key;
+    use crate::reason::Reason;
 
     fn announcement(note: &str) -> Announcement {
         Announcement {

@@ -2,6 +2,7 @@
 
 pub mod client;
 pub mod events;
+pub mod execute;
 mod series;
 pub mod watch;
 pub mod watched;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// A text that comes again within this time is a repetition.
-const WINDOW: Duration = Duration::from_secs(600);
+const WINDOW: Duration = Duration::from_mins(10);
 
 /// After the first repetition the count is written again no sooner than this, then twice this, and so on.
 const FIRST_GAP: Duration = Duration::from_secs(10);

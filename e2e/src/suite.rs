@@ -1,0 +1,142 @@
+//! Runs scenarios as tests: first those that share one control plane, side by side; then those that start their own,
+//! one at a time.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use libtest_mimic::{Arguments, Failed, Trial};
+use tokio::runtime::Runtime;
+use tokio::sync::OnceCell;
+
+use crate::control_plane::ControlPlane;
+
+/// A scenario that takes longer has hung.
+const LIMIT: Duration = Duration::from_secs(180);
+/// Scenarios mostly wait, so more of them run side by side than there are cores.
+const SIDE_BY_SIDE: usize = 8;
+
+type Outcome = Pin<Box<dyn Future<Output = Result<()>>>>;
+type Test = Box<dyn FnOnce() -> Outcome + Send>;
+type SharedTest<S> = Box<dyn FnOnce(Arc<S>) -> Outcome + Send>;
+
+/// What tests can share.
+pub trait Shared: Send + Sync + Sized + 'static {
+    /// Ends it after the last test; not called if one failed, then it is dropped.
+    fn stop(self) -> impl Future<Output = Result<()>>;
+}
+
+impl Shared for ControlPlane {
+    fn stop(self) -> impl Future<Output = Result<()>> {
+        Self::stop(self)
+    }
+}
+
+/// A list of tests, run like `cargo test` runs them: the same command line, the same output.
+pub struct Suite<S> {
+    shared: Vec<(String, SharedTest<S>)>,
+    alone: Vec<(String, Test)>,
+}
+
+impl<S: Shared> Default for Suite<S> {
+    fn default() -> Self {
+        Self {
+            shared: Vec::new(),
+            alone: Vec::new(),
+        }
+    }
+}
+
+impl<S: Shared> Suite<S> {
+    /// Adds a test that keeps to its own namespace.
+    #[must_use]
+    pub fn shared<F>(mut self, name: &str, test: impl FnOnce(Arc<S>) -> F + Send + 'static) -> Self
+    where
+        F: Future<Output = Result<()>> + 'static,
+    {
+        self.shared
+            .push((name.to_owned(), Box::new(|shared| Box::pin(test(shared)))));
+        self
+    }
+
+    /// Adds a test that starts what it needs.
+    #[must_use]
+    pub fn alone<F>(mut self, name: &str, test: impl FnOnce() -> F + Send + 'static) -> Self
+    where
+        F: Future<Output = Result<()>> + 'static,
+    {
+        self.alone.push((name.to_owned(), Box::new(|| Box::pin(test()))));
+        self
+    }
+
+    /// Runs the tests that the command line asks for. `prepare` makes what is shared, once, and only if one of the
+    /// chosen tests wants it; if it fails they all fail.
+    pub fn run<F>(self, prepare: impl Fn() -> F + Send + Sync + 'static) -> ExitCode
+    where
+        F: Future<Output = Result<S>> + 'static,
+    {
+        match self.try_run(prepare) {
+            Ok(true) => ExitCode::SUCCESS,
+            Ok(false) => ExitCode::from(101),
+            Err(error) => {
+                eprintln!("{error:#}");
+                ExitCode::FAILURE
+            }
+        }
+    }
+
+    fn try_run<F>(self, prepare: impl Fn() -> F + Send + Sync + 'static) -> Result<bool>
+    where
+        F: Future<Output = Result<S>> + 'static,
+    {
+        let runtime = Arc::new(Runtime::new().context("no runtime")?);
+        let mut arguments = Arguments::from_args();
+        arguments.test_threads.get_or_insert(SIDE_BY_SIDE);
+        let store = Arc::new(OnceCell::new());
+        let prepare = Arc::new(prepare);
+        let trials = self.shared.into_iter().map(|(name, test)| {
+            let (runtime, store, prepare) = (Arc::clone(&runtime), Arc::clone(&store), Arc::clone(&prepare));
+            Trial::test(name, move || {
+                on(&runtime, async {
+                    let made = store.get_or_init(async || prepare().await.map(Arc::new).map_err(|e| format!("{e:#}")));
+                    let shared = made.await.clone().map_err(anyhow::Error::msg)?;
+                    within_limit(test(shared)).await
+                })
+            })
+        });
+        let mut failed = libtest_mimic::run(&arguments, trials.collect()).has_failed();
+        if let Some(shared) = Arc::into_inner(store)
+            .and_then(OnceCell::into_inner)
+            .and_then(Result::ok)
+            && !failed
+            && let Some(shared) = Arc::into_inner(shared)
+        {
+            runtime
+                .block_on(shared.stop())
+                .context("what the tests shared did not stop well")?;
+        }
+
+        if self.alone.is_empty() {
+            return Ok(!failed);
+        }
+        arguments.test_threads = Some(1);
+        let trials = self.alone.into_iter().map(|(name, test)| {
+            let runtime = Arc::clone(&runtime);
+            Trial::test(name, move || on(&runtime, within_limit(test())))
+        });
+        failed |= libtest_mimic::run(&arguments, trials.collect()).has_failed();
+        Ok(!failed)
+    }
+}
+
+fn on(runtime: &Runtime, test: impl Future<Output = Result<()>>) -> Result<(), Failed> {
+    runtime.block_on(test).map_err(|error| format!("{error:#}").into())
+}
+
+async fn within_limit(test: Outcome) -> Result<()> {
+    let limit = format!("still not done after {} s", LIMIT.as_secs());
+    tokio::time::timeout(LIMIT, test).await.context(limit)?
+}
