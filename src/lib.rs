@@ -21,4 +21,5 @@ pub mod policy;
 pub mod queue;
 pub mod reason;
 pub mod run;
+pub mod telemetry;
 pub mod worker;

@@ -3,13 +3,14 @@
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use first_consumer::cli::{self, Cli, Command};
+use first_consumer::cli::{Cli, Command};
 use first_consumer::run::run;
+use first_consumer::telemetry;
 
 #[tokio::main(worker_threads = 2)]
 async fn main() -> ExitCode {
     let Command::Run(flags) = Cli::parse().command;
-    let ended = match cli::start_log(&flags) {
+    let ended = match telemetry::init(flags.log_format, &flags.log_level) {
         Ok(()) => run(flags).await.map_err(|error| (3, error)),
         Err(error) => Err((2, error)),
     };

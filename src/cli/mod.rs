@@ -4,15 +4,13 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Context as _;
-use clap::{Args, Parser, Subcommand, ValueEnum};
-
-use tracing_subscriber::EnvFilter;
+use clap::{Args, Parser, Subcommand};
 
 use crate::cluster::client::Target;
 use crate::decide;
 use crate::pod;
 use crate::policy::{HaltedVms, Policy, StartedVms};
+use crate::telemetry::LogFormat;
 
 /// Gives the disks of KubeVirt VMs their first consumer.
 #[derive(Debug, Parser)]
@@ -118,15 +116,6 @@ pub struct Run {
     pub log_level: String,
 }
 
-/// How log lines look.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum LogFormat {
-    /// For people.
-    Text,
-    /// One JSON object a line.
-    Json,
-}
-
 impl Run {
     /// What the decision needs of the flags.
     #[must_use]
@@ -155,23 +144,6 @@ impl Run {
             ..Target::default()
         }
     }
-}
-
-/// Starts the log on standard error. An error means that `--log-level` can't be read.
-pub fn start_log(flags: &Run) -> anyhow::Result<()> {
-    // At a lower level kube logs whole answers, with the cloud-init data of VMs in them.
-    let level = format!("{},kube_client=error,kube_runtime=error", flags.log_level);
-    let filter = EnvFilter::builder()
-        .parse(&level)
-        .with_context(|| format!("--log-level {}", flags.log_level))?;
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr);
-    match flags.log_format {
-        LogFormat::Text => log.init(),
-        LogFormat::Json => log.json().flatten_event(true).init(),
-    }
-    Ok(())
 }
 
 /// A duration such as `10s`, `1m30s` or `0s`.

@@ -41,13 +41,13 @@ pub struct Target {
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// The kubeconfig can't be read, or does not hold what was asked for.
-    #[error("cannot use the kubeconfig: {0}")]
+    #[error("cannot use the kubeconfig")]
     Kubeconfig(#[from] KubeconfigError),
     /// There is neither a kubeconfig nor a ServiceAccount.
-    #[error("no cluster to talk to: {0}")]
+    #[error("no cluster to talk to")]
     Infer(#[from] InferConfigError),
     /// Certificates, keys or tokens can't be used.
-    #[error("cannot set up the connection: {0}")]
+    #[error("cannot set up the connection")]
     Setup(#[from] kube::Error),
 }
 

@@ -184,8 +184,11 @@ impl<V: Indexed> Intake<V> {
                 Next::Go
             }
             Err(error) => {
-                self.listener.interrupted(V::KIND);
-                self.error(&error)
+                let next = self.error(&error);
+                if !self.absent {
+                    self.listener.interrupted(V::KIND);
+                }
+                next
             }
         }
     }

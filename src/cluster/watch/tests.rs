@@ -137,6 +137,7 @@ fn a_kind_without_crd_is_empty_and_is_probed_again() {
     let next = bench.intake.take(Err(watcher::Error::WatchStartFailed(api_error(404))));
     assert_eq!(next, Next::Rebuild(PROBE));
     assert!(bench.known().is_empty());
+    assert_eq!(bench.heard.interrupted.load(Ordering::Relaxed), 0);
 }
 
 #[test]
@@ -180,7 +181,8 @@ async fn all_kinds_are_listed_in_pages_from_a_server_without_crds() {
             return (200, String::new());
         }
         if asked.path.contains("kubevirt.io/") {
-            return status(404, "the server could not find the requested resource");
+            // What the real one says of an unknown group, and no JSON.
+            return (404, "404 page not found\n".to_owned());
         }
         let more = asked.path.contains("/pods?") && !asked.path.contains("continue=");
         let metadata = json!({"resourceVersion": "5", "continue": if more { "next" } else { "" }});
