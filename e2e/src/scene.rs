@@ -1,21 +1,27 @@
 //! A scene: one namespace of a cluster, with or without a controller of ours that serves it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use k8s_openapi::api::core::v1::{Event, PersistentVolumeClaim, Pod};
+use futures::{StreamExt as _, pin_mut};
+use k8s_openapi::api::core::v1::{Event, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
+use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::Value;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::cluster::{ACCOUNT, Cluster};
 use crate::control_plane::{Calls, Controller, ControllerOptions, wait_for};
 
 /// Long enough for a provisioner that missed something and looks again after 15 s, and for a busy machine.
-pub const SOON: Duration = Duration::from_secs(60);
+pub const SOON: Duration = Duration::from_mins(1);
+
+/// The label of our pods.
+const MANAGED: &str = "first-consumer.kubevirt.io/managed";
 
 /// One namespace of a cluster.
 pub struct Scene {
@@ -25,6 +31,8 @@ pub struct Scene {
     pub namespace: String,
     controller: Option<Controller>,
     ready_at: Timestamp,
+    made: Arc<Mutex<Vec<Pod>>>,
+    _watch: AbortOnDropHandle<()>,
 }
 
 /// How many requests our controller may make in a scene.
@@ -56,11 +64,19 @@ impl Scene {
     /// A namespace without a controller.
     pub async fn without_controller(cluster: Arc<Cluster>, namespace: &str) -> Result<Self> {
         cluster.plane.add_namespace(namespace).await?;
+        let made = Arc::default();
+        let watch = tokio::spawn(watch_own_pods(
+            cluster.plane.client(),
+            namespace.to_owned(),
+            Arc::clone(&made),
+        ));
         Ok(Self {
             cluster,
             namespace: namespace.into(),
             controller: None,
             ready_at: Timestamp::now(),
+            made,
+            _watch: AbortOnDropHandle::new(watch),
         })
     }
 
@@ -188,8 +204,23 @@ impl Scene {
 
     /// Our pods of this namespace.
     pub async fn own_pods(&self) -> Result<Vec<Pod>> {
-        let ours = ListParams::default().labels("first-consumer.kubevirt.io/managed");
+        let ours = ListParams::default().labels(MANAGED);
         Ok(self.pods().list(&ours).await?.items)
+    }
+
+    /// Waits until one of our pods has been seen, gone again or not, and returns the first.
+    pub async fn wait_made_pod(&self) -> Result<Pod> {
+        let first = async || {
+            Ok(self
+                .made
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .first()
+                .cloned())
+        };
+        wait_for(SOON, "a pod of ours was made", first)
+            .await
+            .with_context(|| self.controller_log())
     }
 
     /// Waits until one of our pods is there, and returns it.
@@ -252,8 +283,16 @@ impl Scene {
         Ok(self.cluster.plane.calls()?.by(ACCOUNT).within(&self.namespace))
     }
 
-    /// Fails unless our controller's requests were these, with no read since it was ready, and no request failed.
+    /// Fails unless our controller's requests were these, and CDI never met a pod of ours.
     pub async fn expect(&self, expected: Requests) -> Result<()> {
+        self.expect_requests(expected)?;
+        let met = self.events("ImportTargetInUse").await?;
+        ensure!(met.is_empty(), "CDI met a pod: {met:?}");
+        Ok(())
+    }
+
+    /// Fails unless our controller's requests were these, with no read since it was ready, and none of them failed.
+    pub fn expect_requests(&self, expected: Requests) -> Result<()> {
         let calls = self.calls()?;
         let succeeded = |verb| calls.of(verb, "pods").iter().filter(|call| call.is_ok()).count();
         let events = calls.filter(|call| call.resource == "events").len();
@@ -271,9 +310,6 @@ impl Scene {
             .since(self.ready_at)
             .filter(|call| call.verb == "get" || call.verb == "list");
         ensure!(reads.is_empty(), "reads after the start: {reads:?}");
-        // CDI must never have met our pod.
-        let met = self.events("ImportTargetInUse").await?;
-        ensure!(met.is_empty(), "CDI met a pod: {met:?}");
         Ok(())
     }
 
@@ -295,8 +331,43 @@ impl Scene {
         }
     }
 
+    /// The zone that the volume of a bound claim can be reached from.
+    pub async fn volume_zone(&self, claim: &str) -> Result<String> {
+        let claim = self.claim(claim).await?.context("no claim")?;
+        let name = claim.spec.and_then(|spec| spec.volume_name).context("not bound")?;
+        let volume = Api::<PersistentVolume>::all(self.client()).get(&name).await?;
+        let required = volume
+            .spec
+            .and_then(|spec| spec.node_affinity?.required)
+            .context("no affinity")?;
+        let mut terms = required
+            .node_selector_terms
+            .into_iter()
+            .flat_map(|term| term.match_expressions.unwrap_or_default());
+        let zone = terms
+            .find(|term| term.key == "topology.kubernetes.io/zone")
+            .context("no zone")?;
+        Ok(zone.values.unwrap_or_default().join(","))
+    }
+
     fn controller_log(&self) -> String {
         let log = self.controller.as_ref().map(Controller::log).unwrap_or_default();
         format!("log of the controller of {}:\n{log}", self.namespace)
+    }
+}
+
+/// Notes every pod of ours, since most are gone before anybody could ask for them.
+async fn watch_own_pods(client: Client, namespace: String, made: Arc<Mutex<Vec<Pod>>>) {
+    let pods = Api::<Pod>::namespaced(client, &namespace);
+    let events = watcher(pods, watcher::Config::default().labels(MANAGED))
+        .default_backoff()
+        .applied_objects();
+    pin_mut!(events);
+    while let Some(event) = events.next().await {
+        let Ok(pod) = event else { continue };
+        let mut made = made.lock().unwrap_or_else(PoisonError::into_inner);
+        if made.iter().all(|known| known.uid() != pod.uid()) {
+            made.push(pod);
+        }
     }
 }

@@ -18,17 +18,30 @@ pub async fn late_disk(cluster: Arc<Cluster>) -> Result<()> {
     scene.wait_phase(&vm.claims(), "ImportInProgress").await?;
     scene.create(data_volume("late", LOCAL_PATH)).await?;
     let both = vm.clone().disk("late", LOCAL_PATH).vmi_spec();
-    scene.patch_vm("db", &json!({"spec": {"template": {"spec": both}}})).await?;
+    scene
+        .patch_vm("db", &json!({"spec": {"template": {"spec": both}}}))
+        .await?;
     ensure!(scene.wait_node("late").await? == node, "the late disk went elsewhere");
-    scene.wait_phase(&["db-root".into(), "late".into()], "Succeeded").await?;
+    scene
+        .wait_phase(&["db-root".into(), "late".into()], "Succeeded")
+        .await?;
     scene.wait_no_own_pod().await?;
-    scene.expect(Requests { creates: 2, deletes: 2, events: 6 }).await
+    scene
+        .expect(Requests {
+            creates: 2,
+            deletes: 2,
+            events: 6,
+        })
+        .await
 }
 
 /// A claim without a DataVolume waits for a pod, too, and must be on the same node.
 pub async fn plain_claim_beside(cluster: Arc<Cluster>) -> Result<()> {
     let scene = Scene::new(cluster, "plain-claim").await?;
-    let vm = Vm::halted("db").disk("db-root", LOCAL_PATH).plain_claim("plain").provision("true");
+    let vm = Vm::halted("db")
+        .disk("db-root", LOCAL_PATH)
+        .plain_claim("plain")
+        .provision("true");
     scene.create(claim("plain", LOCAL_PATH)).await?;
     scene.create(vm.object()).await?;
     scene.one_node(&vm.claims()).await?;

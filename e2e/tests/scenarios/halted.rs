@@ -25,7 +25,10 @@ async fn two_disks(cluster: Arc<Cluster>, namespace: &str, class: &str, waiting:
     scene.create(vm.object()).await?;
     scene.wait_phase(&vm.claims(), waiting).await?;
     scene.nothing_happens().await;
-    scene.wait_phase(&vm.claims(), waiting).await.context("without us they wait")?;
+    scene
+        .wait_phase(&vm.claims(), waiting)
+        .await
+        .context("without us they wait")?;
 
     scene.start_controller(&[]).await?;
     let node = scene.one_node(&vm.claims()).await?;
@@ -53,7 +56,9 @@ pub async fn opted_in_by_namespace_out_by_vm(cluster: Arc<Cluster>) -> Result<()
     let scene = Scene::new(cluster, "namespace-asks").await?;
     let namespaces = kube::Api::<k8s_openapi::api::core::v1::Namespace>::all(scene.client());
     let ask = json!({"metadata": {"annotations": {"first-consumer.kubevirt.io/provision": "true"}}});
-    namespaces.patch(&scene.namespace, &PatchParams::default(), &Patch::Merge(&ask)).await?;
+    namespaces
+        .patch(&scene.namespace, &PatchParams::default(), &Patch::Merge(&ask))
+        .await?;
     let out = Vm::halted("out").two_disks(LOCAL_PATH).provision("false");
     let with_the_rest = Vm::halted("with-the-rest").two_disks(LOCAL_PATH);
     scene.create(out.object()).await?;
@@ -66,7 +71,10 @@ pub async fn opted_in_by_namespace_out_by_vm(cluster: Arc<Cluster>) -> Result<()
 
 pub async fn deleted_and_recreated_with_the_same_name(cluster: Arc<Cluster>) -> Result<()> {
     let scene = Scene::new(cluster, "recreated").await?;
-    let nowhere = Vm::halted("db").two_disks(LOCAL_PATH).provision("true").spec("nodeSelector", json!({"no": "node"}));
+    let nowhere = Vm::halted("db")
+        .two_disks(LOCAL_PATH)
+        .provision("true")
+        .spec("nodeSelector", json!({"no": "node"}));
     scene.create(nowhere.object()).await?;
     let first = scene.wait_own_pod().await?;
     // The garbage collector or we: whoever is first deletes the pod with its VM.
@@ -79,8 +87,14 @@ pub async fn deleted_and_recreated_with_the_same_name(cluster: Arc<Cluster>) -> 
     scene.wait_no_own_pod().await?;
     let calls = scene.calls()?;
     let creates = calls.of("create", "pods");
-    ensure!(creates.len() == 2 && creates.iter().all(|call| call.is_ok()), "{creates:?}");
-    ensure!(calls.of("delete", "pods").iter().filter(|call| call.is_ok()).count() <= 2, "{calls:?}");
+    ensure!(
+        creates.len() == 2 && creates.iter().all(|call| call.is_ok()),
+        "{creates:?}"
+    );
+    ensure!(
+        calls.of("delete", "pods").iter().filter(|call| call.is_ok()).count() <= 2,
+        "{calls:?}"
+    );
     ensure!(first.owner_references().len() == 1);
     Ok(())
 }
@@ -88,11 +102,16 @@ pub async fn deleted_and_recreated_with_the_same_name(cluster: Arc<Cluster>) -> 
 pub async fn selector_corrected_while_stuck(cluster: Arc<Cluster>) -> Result<()> {
     let scene = Scene::new(cluster, "corrected").await?;
     let vm = Vm::halted("db").two_disks(LOCAL_PATH).provision("true");
-    let stuck = vm.clone().spec("nodeSelector", json!({"topology.kubernetes.io/zone": "zone-x"}));
+    let stuck = vm
+        .clone()
+        .spec("nodeSelector", json!({"topology.kubernetes.io/zone": "zone-x"}));
     scene.create(stuck.object()).await?;
     scene.wait_reason("Unschedulable").await?;
     let waiting = scene.wait_event("FirstConsumerWaiting").await?;
-    ensure!(waiting.contains("0/6 nodes are available"), "the scheduler's own text: {waiting}");
+    ensure!(
+        waiting.contains("0/6 nodes are available"),
+        "the scheduler's own text: {waiting}"
+    );
 
     let correction = json!({"spec": {"template": {"spec": {
         "nodeSelector": {"topology.kubernetes.io/zone": "zone-b"}}}}});
@@ -102,5 +121,11 @@ pub async fn selector_corrected_while_stuck(cluster: Arc<Cluster>) -> Result<()>
     scene.wait_phase(&vm.claims(), "Succeeded").await?;
     scene.wait_no_own_pod().await?;
     // One pod for each wish; their Events, and one about the wait.
-    scene.expect(Requests { creates: 2, deletes: 2, events: 6 }).await
+    scene
+        .expect(Requests {
+            creates: 2,
+            deletes: 2,
+            events: 6,
+        })
+        .await
 }

@@ -19,7 +19,10 @@ pub async fn foreign_consumer(cluster: Arc<Cluster>) -> Result<()> {
     scene.wait_reason("ForeignConsumer").await?;
     scene.nothing_happens().await;
     scene.expect(UNTOUCHED).await?;
-    scene.pods().delete("binder", &DeleteParams::default().grace_period(0)).await?;
+    scene
+        .pods()
+        .delete("binder", &DeleteParams::default().grace_period(0))
+        .await?;
     scene.wait_phase(&vm.claims(), "Succeeded").await?;
     scene.wait_no_own_pod().await?;
     scene.expect(SERVED_ONCE).await

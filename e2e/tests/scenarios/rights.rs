@@ -15,28 +15,51 @@ pub async fn the_account_can_do_no_more_than_it_needs(cluster: Arc<Cluster>) -> 
     let scene = Scene::without_controller(cluster, "rights").await?;
     scene.create(claim("disk", LOCAL_PATH)).await?;
     scene.create(pod("foreign", "disk", &json!({"no": "node"}))).await?;
-    let account = scene.cluster.plane.service_account_client("first-consumer", "first-consumer").await?;
+    let account = scene
+        .cluster
+        .plane
+        .service_account_client("first-consumer", "first-consumer")
+        .await?;
     let pods = Api::<Pod>::namespaced(account.clone(), &scene.namespace);
     let claims = Api::<PersistentVolumeClaim>::namespaced(account, &scene.namespace);
 
     refused("label", pods.delete("foreign", &DeleteParams::default()).await)?;
     let annotate = json!({"metadata": {"annotations": {"volume.kubernetes.io/selected-node": "node-1"}}});
-    refused("cannot patch", claims.patch("disk", &PatchParams::default(), &Patch::Merge(annotate)).await)?;
+    refused(
+        "cannot patch",
+        claims
+            .patch("disk", &PatchParams::default(), &Patch::Merge(annotate))
+            .await,
+    )?;
     refused("cannot get", pods.get("foreign").await)?;
 
     let create = async |edit: fn(&mut Value)| {
         let mut own = own_pod();
         edit(&mut own);
-        pods.create(&PostParams { dry_run: true, ..PostParams::default() }, &serde_json::from_value(own)?).await.map_err(anyhow::Error::from)
+        pods.create(
+            &PostParams {
+                dry_run: true,
+                ..PostParams::default()
+            },
+            &serde_json::from_value(own)?,
+        )
+        .await
+        .map_err(anyhow::Error::from)
     };
     ensure!(create(|_| {}).await.is_ok(), "a pod as ours are is refused");
     let forbidden: [(&str, fn(&mut Value)); 6] = [
         ("label", |pod| pod["metadata"]["labels"] = json!({})),
         ("choose a pod's node", |pod| pod["spec"]["nodeName"] = json!("node-1")),
         ("share the host's", |pod| pod["spec"]["hostNetwork"] = json!(true)),
-        ("no other volumes", |pod| pod["spec"]["volumes"] = json!([{"name": "root", "hostPath": {"path": "/"}}])),
-        ("service-account token", |pod| pod["spec"]["automountServiceAccountToken"] = json!(true)),
-        ("privileged", |pod| pod["spec"]["containers"][0]["securityContext"]["allowPrivilegeEscalation"] = json!(true)),
+        ("no other volumes", |pod| {
+            pod["spec"]["volumes"] = json!([{"name": "root", "hostPath": {"path": "/"}}])
+        }),
+        ("service-account token", |pod| {
+            pod["spec"]["automountServiceAccountToken"] = json!(true)
+        }),
+        ("privileged", |pod| {
+            pod["spec"]["containers"][0]["securityContext"]["allowPrivilegeEscalation"] = json!(true)
+        }),
     ];
     for (why, edit) in forbidden {
         refused(why, create(edit).await)?;
@@ -56,7 +79,10 @@ fn refused<T, E: std::fmt::Display>(why: &str, result: Result<T, E>) -> Result<(
     match result {
         Ok(_) => bail!("allowed, though it should be refused because of: {why}"),
         Err(error) => {
-            ensure!(error.to_string().contains(why), "refused for another reason than {why}: {error}");
+            ensure!(
+                error.to_string().contains(why),
+                "refused for another reason than {why}: {error}"
+            );
             Ok(())
         }
     }

@@ -41,7 +41,10 @@ pub async fn fallback_without_virt_controller(cluster: Arc<Cluster>) -> Result<(
     scene.wait_no_own_pod().await?;
     let created = scene.calls()?.of("create", "pods").first().context("no pod")?.received;
     let waited = Duration::try_from(created.duration_since(began)).unwrap_or_default();
-    ensure!(waited + Duration::from_secs(2) > FALLBACK_AFTER, "made after {waited:?}");
+    ensure!(
+        waited + Duration::from_secs(2) > FALLBACK_AFTER,
+        "made after {waited:?}"
+    );
     scene.expect(SERVED_ONCE).await
 }
 
@@ -53,10 +56,13 @@ pub async fn bare_vmi_fallback(cluster: Arc<Cluster>) -> Result<()> {
         scene.create(disk).await?;
     }
     let vmi = scene.create(vm.bare_vmi()).await?;
-    let pod = scene.wait_created_pod().await?;
-    let owner = &pod["metadata"]["ownerReferences"][0];
-    ensure!(owner["kind"] == "VirtualMachineInstance" && owner["controller"] == false, "{owner}");
-    ensure!(owner["uid"] == json!(vmi.uid()), "{owner}");
+    let pod = scene.wait_made_pod().await?;
+    let owner = pod.owner_references().first().context("no owner")?;
+    ensure!(
+        owner.kind == "VirtualMachineInstance" && owner.controller == Some(false),
+        "{owner:?}"
+    );
+    ensure!(Some(&owner.uid) == vmi.uid().as_ref(), "{owner:?}");
     scene.wait_phase(&vm.claims(), "Succeeded").await?;
     scene.wait_no_own_pod().await?;
     scene.expect(SERVED_ONCE).await?;
@@ -65,21 +71,32 @@ pub async fn bare_vmi_fallback(cluster: Arc<Cluster>) -> Result<()> {
     let node = scene.one_node(&vm.claims()).await?;
     scene.cluster.stand_ins.virt_controller(Some(&scene.namespace), true);
     let vmi = scene.wait_vmi("db", "Running").await?;
-    ensure!(vmi.data["status"]["nodeName"] == json!(node), "disks on {node}, {}", vmi.data["status"]);
+    ensure!(
+        vmi.data["status"]["nodeName"] == json!(node),
+        "disks on {node}, {}",
+        vmi.data["status"]
+    );
     Ok(())
 }
 
 pub async fn started_while_our_pod_waits(cluster: Arc<Cluster>) -> Result<()> {
     let scene = Scene::new(cluster, "started-meanwhile").await?;
     let vm = Vm::halted("db").two_disks(LOCAL_PATH).provision("true");
-    let stuck = vm.clone().spec("nodeSelector", json!({"topology.kubernetes.io/zone": "zone-x"}));
+    let stuck = vm
+        .clone()
+        .spec("nodeSelector", json!({"topology.kubernetes.io/zone": "zone-x"}));
     scene.create(stuck.object()).await?;
     scene.wait_reason("Unschedulable").await?;
-    scene.patch_vm("db", &json!({"spec": {"runStrategy": "Always"}})).await?;
+    scene
+        .patch_vm("db", &json!({"spec": {"runStrategy": "Always"}}))
+        .await?;
     scene.wait_no_own_pod().await?;
     // Virt-controller's pod takes over, as stuck as ours was.
     wait_for(SOON, "a launcher", async || {
-        let pods = scene.pods().list(&kube::api::ListParams::default().labels("kubevirt.io=virt-launcher")).await?;
+        let pods = scene
+            .pods()
+            .list(&kube::api::ListParams::default().labels("kubevirt.io=virt-launcher"))
+            .await?;
         Ok((!pods.items.is_empty()).then_some(()))
     })
     .await?;
