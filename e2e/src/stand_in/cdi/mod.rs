@@ -1,0 +1,118 @@
+//! Drives [`crate::world::cdi`]: three controllers, each with its own keys and wake-ups.
+
+mod bodies;
+mod data_volume;
+mod populator;
+mod worker;
+
+pub use data_volume::DataVolumes;
+pub use populator::Populators;
+pub use worker::Workers;
+
+use super::{
+    hand::Hand,
+    kind::Kind,
+    read,
+    store::{Key, Object, Store},
+};
+use crate::world::{
+    cdi::{Disk, Write, prime_name},
+    objects::{Note, Source, Worker},
+};
+use anyhow::Result;
+
+/// Kinds that CDI's controllers watch.
+pub const KINDS: [Kind; 7] = [
+    Kind::DataVolume,
+    Kind::Claim,
+    Kind::Pod,
+    Kind::Volume,
+    Kind::StorageClass,
+    Kind::CsiDriver,
+    Kind::Event,
+];
+
+/// Everything about one DataVolume; `None` if its source is not modelled.
+fn disk(store: &Store, dv: &Object) -> Option<Disk> {
+    let key = Key::of(dv);
+    let claim = store.get(Kind::Claim, &key);
+    let prime = claim
+        .as_ref()
+        .and_then(|claim| store.get(Kind::Claim, &Key::new(&key.namespace, &prime_name(&read::uid(claim)))));
+    let volume = prime
+        .as_ref()
+        .and_then(|prime| store.get(Kind::Volume, &Key::new("", &read::text(prime, "/spec/volumeName")?)));
+    let owner = volume.and_then(|volume| read::text(&volume, "/spec/claimRef/uid"));
+    let class = bodies::class(store, dv).unwrap_or_default();
+    let provisioner = store
+        .get(Kind::StorageClass, &Key::new("", &class))
+        .map(|class| class.data["provisioner"].clone());
+    let driver = provisioner
+        .as_ref()
+        .and_then(|name| store.get(Kind::CsiDriver, &Key::new("", name.as_str()?)));
+    Some(Disk {
+        dv: read::dv(dv)?,
+        csi: driver.is_some(),
+        late: read::late(store, &class),
+        rebound: owner.is_some() && owner == claim.as_ref().map(|claim| read::uid(claim)),
+        claim: claim.map(|claim| read::claim(store, &claim)),
+        prime: prime.map(|prime| read::claim(store, &prime)),
+        namespace: key.namespace,
+    })
+}
+
+/// Which of two components of the same shape speaks.
+fn by_source(source: Source, import: &'static str, upload: &'static str) -> &'static str {
+    if source == Source::Upload { upload } else { import }
+}
+
+/// Annotations about the bound condition (10.2 L3, L5).
+fn bound_annotations(message: Option<String>) -> Vec<(String, Option<String>)> {
+    let there = message.is_some();
+    let value = |text: &str| there.then(|| text.to_owned());
+    vec![
+        (read::cdi("storage.condition.bound"), value("false")),
+        (read::cdi("storage.condition.bound.reason"), value("Pending")),
+        (read::cdi("storage.condition.bound.message"), message),
+    ]
+}
+
+/// Annotations about the worker (3.4); what is not known is removed.
+fn worker_annotations(worker: &Worker) -> Vec<(String, Option<String>)> {
+    let running = worker.running.as_ref();
+    [
+        ("storage.pod.phase", worker.phase.map(|phase| phase.as_str().to_owned())),
+        ("storage.pod.ready", worker.ready.map(|ready| ready.to_string())),
+        (
+            "storage.pod.schedulable",
+            worker.schedulable.map(|schedulable| schedulable.to_string()),
+        ),
+        (
+            "storage.condition.running",
+            running.map(|running| running.status.to_string()),
+        ),
+        (
+            "storage.condition.running.reason",
+            running.map(|running| running.reason.clone()),
+        ),
+        (
+            "storage.condition.running.message",
+            running.map(|running| running.message.clone()),
+        ),
+    ]
+    .into_iter()
+    .map(|(key, value)| (read::cdi(key), value))
+    .collect()
+}
+
+/// An event about an object of the store; nothing if it is gone.
+async fn tell(hand: &Hand, component: &'static str, kind: Kind, key: &Key, note: &Note) {
+    if let Some(object) = hand.store.get(kind, key) {
+        hand.tell(component, &object, note).await;
+    }
+}
+
+/// A write that a controller's model never makes.
+fn foreign(write: &Write) -> Result<()> {
+    anyhow::bail!("not a write of this controller: {write:?}")
+}

@@ -1,0 +1,127 @@
+//! CDI's import and upload controllers.
+
+use super::{bodies, bound_annotations, by_source, foreign, tell, worker_annotations};
+use crate::{
+    stand_in::{
+        engine::{Change, Controller, Outcome},
+        hand::Hand,
+        kind::Kind,
+        read,
+        store::{Entry, Key, Object},
+    },
+    world::{
+        cdi::{Settings, Write, users, worker, worker_name},
+        objects::{Claim, Pod, Source},
+    },
+};
+use anyhow::Result;
+use std::sync::Arc;
+
+/// Drives [`worker`]. Keys are claims, targets and primes alike. Not woken by foreign pods that use a claim.
+pub struct Workers {
+    /// Client and store.
+    pub hand: Arc<Hand>,
+    /// The gate.
+    pub settings: Settings,
+}
+
+impl Controller for Workers {
+    fn name(&self) -> &'static str {
+        "worker-controller"
+    }
+
+    fn wakes(&self, change: &Change) -> Vec<Key> {
+        let key = Key::of(&change.object);
+        match change.kind {
+            Kind::Claim => vec![key],
+            Kind::Pod => {
+                let owner = read::owner(&change.object).filter(|owner| owner.kind == "PersistentVolumeClaim");
+                owner
+                    .map(|owner| Key::new(&key.namespace, &owner.name))
+                    .into_iter()
+                    .collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    async fn reconcile(&self, key: &Key) -> Result<Outcome> {
+        let Some(object) = self.hand.store.get(Kind::Claim, key) else {
+            return Ok(Outcome::Done);
+        };
+        let claim = read::claim(&self.hand.store, &object);
+        let Some(source) = claim.source else {
+            return Ok(Outcome::Done);
+        };
+        let name = worker_name(source, &key.name);
+        let pod = self.worker(&claim, key, &name);
+        let users = self.users(key, &name);
+        let component = by_source(source, "import-controller", "upload-controller");
+        let mut outcome = Outcome::Done;
+        for write in worker::next(&claim, pod.as_ref(), &users, &key.namespace, self.settings) {
+            match write {
+                Write::NoteBound { message, .. } => {
+                    self.hand.annotate(Kind::Claim, key, bound_annotations(message)).await?;
+                }
+                Write::NameWorker => {
+                    let mark = by_source(source, "storage.import.importPodName", "storage.uploadPodName");
+                    self.hand
+                        .annotate(Kind::Claim, key, vec![(read::cdi(mark), Some(name.clone()))])
+                        .await?;
+                }
+                Write::CreateWorker { node } => self.create(&object, source, node).await?,
+                Write::NoteWorker(worker) => {
+                    self.hand
+                        .annotate(Kind::Claim, key, worker_annotations(&worker))
+                        .await?;
+                }
+                Write::DeleteWorker { name, uid } => {
+                    self.hand
+                        .delete(Kind::Pod, &Key::new(&key.namespace, &name), &uid, None)
+                        .await?;
+                }
+                Write::Event { note, .. } => tell(&self.hand, component, Kind::Claim, key, &note).await,
+                Write::RetryLater => outcome = Outcome::Limited,
+                other => foreign(&other)?,
+            }
+        }
+        Ok(outcome)
+    }
+}
+
+impl Workers {
+    /// The worker that this very claim controls.
+    fn worker(&self, claim: &Claim, key: &Key, name: &str) -> Option<Pod> {
+        let pod = self.hand.store.get(Kind::Pod, &Key::new(&key.namespace, name))?;
+        read::owner(&pod)
+            .is_some_and(|owner| owner.uid == claim.uid)
+            .then(|| read::pod(&pod))
+    }
+
+    fn users(&self, key: &Key, worker: &str) -> Vec<String> {
+        let pods = self.hand.store.find(Kind::Pod, &Entry::Names(key.clone()));
+        let pods: Vec<_> = pods.iter().map(|pod| read::pod(pod)).collect();
+        users(&pods)
+            .into_iter()
+            .map(|pod| pod.name.clone())
+            .filter(|name| name != worker)
+            .collect()
+    }
+
+    async fn create(&self, claim: &Object, source: Source, node: Option<String>) -> Result<()> {
+        let namespace = claim.metadata.namespace.as_deref().unwrap_or_default();
+        // The labels are the target's, also on a prime's worker.
+        let owner = read::owner(claim).filter(|owner| owner.kind == "PersistentVolumeClaim");
+        let target = owner.and_then(|owner| self.hand.store.get(Kind::Claim, &Key::new(namespace, &owner.name)));
+        let labels = target
+            .as_ref()
+            .unwrap_or(claim)
+            .metadata
+            .labels
+            .clone()
+            .unwrap_or_default();
+        let body = bodies::worker(claim, labels, source, node);
+        self.hand.create(Kind::Pod, namespace, body).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,227 @@
+//! Drivers of the models in [`crate::world`] on a real API server: stand-ins for CDI, virt-controller and a CSI-like
+//! provisioner, each with its own client and so its own rights (`e2e/stand_in_rbac.yaml`).
+//!
+//! ```text
+//! watches --> store --> wake-ups --> queue --> view --> model --> writes --> API server (and store)
+//! ```
+//!
+//! What is left out: clones, scratch claims, services and secrets of uploads, `Volume*Source` objects, finalizers of VMs
+//! and VMIs, KubeVirt's resource sums.
+
+mod cdi;
+mod engine;
+mod hand;
+mod kind;
+mod provisioner;
+mod read;
+mod store;
+mod switch;
+mod virt;
+
+pub use crate::world::{cdi::Settings, provisioner::Fault};
+
+use anyhow::{Context as _, Result};
+use engine::{Change, Controller};
+use hand::Hand;
+use kind::Kind;
+use kube::Client;
+use std::{sync::Arc, time::Duration};
+use switch::Switch;
+use tokio::{sync::mpsc, task::JoinSet, time::timeout};
+use tokio_util::sync::CancellationToken;
+
+/// Name of the CSI-like provisioner and of its `CSIDriver` object (`e2e/stand_in_storage.yaml`).
+pub const CSI_DRIVER: &str = "local.csi.example";
+/// The class of the populator path.
+pub const CSI_CLASS: &str = "local-csi";
+/// Name of the CSI-like provisioner whose volumes can be reached from a whole zone.
+pub const ZONAL_DRIVER: &str = "zonal.csi.example";
+/// Its class.
+pub const ZONAL_CLASS: &str = "zonal-csi";
+
+/// Each provisioner with the node label that tells from where its volumes can be reached.
+const DRIVERS: [(&str, &str); 2] = [
+    (CSI_DRIVER, "kubernetes.io/hostname"),
+    (ZONAL_DRIVER, "topology.kubernetes.io/zone"),
+];
+
+/// How the stand-ins begin.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// CDI's feature gate.
+    pub cdi: Settings,
+    /// virt-controller acts; later see [`StandIns::virt_controller`].
+    pub virt_controller: bool,
+    /// How long the CSI-like driver works on a volume.
+    pub provisioning_takes: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            cdi: Settings::default(),
+            virt_controller: true,
+            provisioning_takes: Duration::from_secs(1),
+        }
+    }
+}
+
+/// The running stand-ins. Dropping them stops them, too.
+pub struct StandIns {
+    stop: CancellationToken,
+    tasks: JoinSet<()>,
+    virt_controller: Group,
+    faults: Arc<provisioner::Faults>,
+}
+
+impl StandIns {
+    /// Starts all three and returns when every watch has listed once. Fails if that takes more than a minute, which
+    /// means missing rights or missing CRDs.
+    pub async fn start(cdi: Client, virt_controller: Client, provisioner: Client, options: Options) -> Result<Self> {
+        let stop = CancellationToken::new();
+        let mut tasks = JoinSet::new();
+        let faults = Arc::<provisioner::Faults>::default();
+
+        let mut group = Group::new(cdi);
+        let (hand, settings) = (group.hand.clone(), options.cdi);
+        group.add(
+            &mut tasks,
+            &stop,
+            cdi::DataVolumes {
+                hand: hand.clone(),
+                settings,
+            },
+        );
+        group.add(
+            &mut tasks,
+            &stop,
+            cdi::Workers {
+                hand: hand.clone(),
+                settings,
+            },
+        );
+        group.add(&mut tasks, &stop, cdi::Populators { hand });
+        group
+            .watch(&mut tasks, &stop, &cdi::KINDS, true)
+            .await
+            .context("CDI stand-in")?;
+
+        let mut group = Group::new(provisioner);
+        let hand = group.hand.clone();
+        let takes = options.provisioning_takes;
+        for (driver, topology) in DRIVERS {
+            let (hand, faults) = (hand.clone(), faults.clone());
+            let provisioner = provisioner::Provisioner::new(hand.clone(), (driver, topology), takes, faults);
+            group.add(&mut tasks, &stop, provisioner);
+            group.add(&mut tasks, &stop, provisioner::Reclaimer { hand, driver });
+        }
+        group
+            .watch(&mut tasks, &stop, &provisioner::KINDS, true)
+            .await
+            .context("CSI provisioner stand-in")?;
+
+        let mut group = Group::new(virt_controller);
+        let hand = group.hand.clone();
+        group.add(&mut tasks, &stop, virt::Vms { hand: hand.clone() });
+        group.add(&mut tasks, &stop, virt::Vmis { hand });
+        group
+            .watch(&mut tasks, &stop, &virt::KINDS, options.virt_controller)
+            .await
+            .context("virt-controller stand-in")?;
+
+        Ok(Self {
+            stop,
+            tasks,
+            virt_controller: group,
+            faults,
+        })
+    }
+
+    /// Switches virt-controller on or off, everywhere (`None`) or for one namespace, whose own setting wins. Switched
+    /// on, it looks at everything again.
+    pub fn virt_controller(&self, namespace: Option<&str>, on: bool) {
+        self.virt_controller.switch.set(namespace, on);
+        if on {
+            self.virt_controller.resync(&virt::KINDS);
+        }
+    }
+
+    /// Switches a fault of the CSI-like provisioner on or off for a claim and for its prime.
+    pub fn provisioner_fault(&self, namespace: &str, claim: &str, fault: Option<Fault>) {
+        self.faults.set(namespace, claim, fault);
+    }
+
+    /// Stops everything and waits for it.
+    pub async fn stop(mut self) {
+        self.stop.cancel();
+        while self.tasks.join_next().await.is_some() {}
+    }
+}
+
+impl Drop for StandIns {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+/// Controllers that share a client, a store, their watches and a switch.
+struct Group {
+    hand: Arc<Hand>,
+    switch: Arc<Switch>,
+    controllers: Vec<mpsc::UnboundedSender<Change>>,
+}
+
+impl Group {
+    fn new(client: Client) -> Self {
+        Self {
+            hand: Arc::new(Hand::new(client)),
+            switch: Arc::new(Switch::new(false)),
+            controllers: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, tasks: &mut JoinSet<()>, stop: &CancellationToken, controller: impl Controller) {
+        let (sender, changes) = mpsc::unbounded_channel();
+        self.controllers.push(sender);
+        tasks.spawn(engine::run(controller, changes, self.switch.clone(), stop.clone()));
+    }
+
+    async fn watch(&self, tasks: &mut JoinSet<()>, stop: &CancellationToken, kinds: &[Kind], on: bool) -> Result<()> {
+        let (listed, mut lists) = mpsc::channel(kinds.len());
+        for kind in kinds {
+            let watch = engine::watch(self.hand.clone(), *kind, self.controllers.clone(), listed.clone());
+            let stop = stop.clone();
+            tasks.spawn(async move {
+                stop.run_until_cancelled(watch).await;
+            });
+        }
+        drop(listed);
+        let mut missing: Vec<_> = kinds.to_vec();
+        let all = async {
+            while !missing.is_empty() {
+                let Some(kind) = lists.recv().await else { return };
+                missing.retain(|waiting| *waiting != kind);
+            }
+        };
+        let done = timeout(Duration::from_secs(60), all).await;
+        done.with_context(|| format!("no list of {missing:?}: missing rights or CRDs?"))?;
+        // Nothing is decided before everything was listed once.
+        self.switch.set(None, on);
+        self.resync(kinds);
+        Ok(())
+    }
+
+    fn resync(&self, kinds: &[Kind]) {
+        for kind in kinds {
+            for object in self.hand.store.all(*kind) {
+                for controller in &self.controllers {
+                    // A controller that has stopped needs no changes.
+                    let _ = controller.send(Change {
+                        kind: *kind,
+                        object: object.clone(),
+                    });
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! What a stand-in has seen: the objects of its watches, with an index. Its own writes go in as soon as the API server
+//! has answered, so that a controller reads what it wrote (the real ones have expectations for that).
+
+use super::{kind::Kind, read};
+use kube::core::DynamicObject;
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::{Arc, PoisonError, RwLock},
+};
+
+/// Namespace and name; the namespace is empty for cluster-wide kinds.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key {
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+}
+
+impl Key {
+    /// A key.
+    #[must_use]
+    pub fn new(namespace: &str, name: &str) -> Self {
+        Self {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        }
+    }
+
+    /// The key of an object.
+    #[must_use]
+    pub fn of(object: &DynamicObject) -> Self {
+        let meta = &object.metadata;
+        Self::new(
+            meta.namespace.as_deref().unwrap_or_default(),
+            meta.name.as_deref().unwrap_or_default(),
+        )
+    }
+}
+
+/// An object as it was seen last.
+pub type Object = Arc<DynamicObject>;
+
+/// Entries of the index.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Entry {
+    /// Objects controlled by the object with this UID.
+    ControlledBy(String),
+    /// Pods that list the claim, VMs and VMIs whose volumes or templates name it.
+    Names(Key),
+    /// Events about the object with this UID.
+    About(String),
+}
+
+#[derive(Default)]
+struct Inner {
+    objects: HashMap<(Kind, Key), Object>,
+    index: HashMap<Entry, BTreeSet<(Kind, Key)>>,
+}
+
+/// The store.
+#[derive(Default)]
+pub struct Store {
+    inner: RwLock<Inner>,
+}
+
+impl Store {
+    /// Takes an object in, unless a newer version is there already.
+    pub fn apply(&self, kind: Kind, object: Object) {
+        let id = (kind, Key::of(&object));
+        let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
+        if inner
+            .objects
+            .get(&id)
+            .is_some_and(|known| version(known) > version(&object))
+        {
+            return;
+        }
+        inner.forget(&id);
+        for entry in entries(kind, &object) {
+            inner.index.entry(entry).or_default().insert(id.clone());
+        }
+        inner.objects.insert(id, object);
+    }
+
+    /// Drops an object, if it is still the one with this UID.
+    pub fn remove(&self, kind: Kind, key: &Key, uid: &str) {
+        let id = (kind, key.clone());
+        let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
+        if inner
+            .objects
+            .get(&id)
+            .is_some_and(|known| known.metadata.uid.as_deref() == Some(uid))
+        {
+            inner.forget(&id);
+        }
+    }
+
+    /// Drops what a new list did not hold; returns what was dropped.
+    pub fn retain(&self, kind: Kind, listed: &BTreeSet<Key>) -> Vec<Object> {
+        let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
+        let gone: Vec<_> = inner
+            .objects
+            .keys()
+            .filter(|(k, key)| *k == kind && !listed.contains(key))
+            .cloned()
+            .collect();
+        gone.iter().filter_map(|id| inner.forget(id)).collect()
+    }
+
+    /// One object.
+    #[must_use]
+    pub fn get(&self, kind: Kind, key: &Key) -> Option<Object> {
+        let inner = self.inner.read().unwrap_or_else(PoisonError::into_inner);
+        inner.objects.get(&(kind, key.clone())).cloned()
+    }
+
+    /// Objects of a kind under an index entry, by name.
+    #[must_use]
+    pub fn find(&self, kind: Kind, entry: &Entry) -> Vec<Object> {
+        let inner = self.inner.read().unwrap_or_else(PoisonError::into_inner);
+        let ids = inner.index.get(entry).into_iter().flatten().filter(|(k, _)| *k == kind);
+        ids.filter_map(|id| inner.objects.get(id).cloned()).collect()
+    }
+
+    /// Every object of a kind.
+    #[must_use]
+    pub fn all(&self, kind: Kind) -> Vec<Object> {
+        let inner = self.inner.read().unwrap_or_else(PoisonError::into_inner);
+        inner
+            .objects
+            .iter()
+            .filter(|((k, _), _)| *k == kind)
+            .map(|(_, object)| object.clone())
+            .collect()
+    }
+}
+
+impl Inner {
+    fn forget(&mut self, id: &(Kind, Key)) -> Option<Object> {
+        let known = self.objects.remove(id)?;
+        for entry in entries(id.0, &known) {
+            if let Some(ids) = self.index.get_mut(&entry) {
+                ids.remove(id);
+                if ids.is_empty() {
+                    self.index.remove(&entry);
+                }
+            }
+        }
+        Some(known)
+    }
+}
+
+/// Resource versions of one API server grow; since Kubernetes 1.35 they may be compared.
+#[must_use]
+pub fn version(object: &DynamicObject) -> u64 {
+    object
+        .metadata
+        .resource_version
+        .as_deref()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or_default()
+}
+
+fn entries(kind: Kind, object: &DynamicObject) -> Vec<Entry> {
+    let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
+    let mut entries: Vec<_> = read::owner(object)
+        .map(|owner| Entry::ControlledBy(owner.uid))
+        .into_iter()
+        .collect();
+    let names = match kind {
+        Kind::Pod => read::pod_claims(object),
+        Kind::VirtualMachine => {
+            let mut names = read::template_names(object);
+            names.extend(
+                read::volumes(&object.data["spec"]["template"]["spec"])
+                    .into_iter()
+                    .map(|volume| volume.claim),
+            );
+            names
+        }
+        Kind::VirtualMachineInstance => read::volumes(&object.data["spec"])
+            .into_iter()
+            .map(|volume| volume.claim)
+            .collect(),
+        _ => Vec::new(),
+    };
+    entries.extend(names.into_iter().map(|name| Entry::Names(Key::new(namespace, &name))));
+    if kind == Kind::Event {
+        let uid = object.data["involvedObject"]["uid"].as_str().unwrap_or_default();
+        entries.push(Entry::About(uid.to_owned()));
+    }
+    entries
+}

@@ -1,0 +1,153 @@
+//! The objects that virt-controller makes (KubeVirt reference A.9, B.1, B.2).
+
+use crate::stand_in::{kind::Kind, read, store::Object};
+use serde_json::{Map, Value, json};
+
+/// Fields of a VMI spec that a launcher takes over as they are.
+const PLACEMENT: [&str; 6] = [
+    "nodeSelector",
+    "affinity",
+    "tolerations",
+    "topologySpreadConstraints",
+    "schedulerName",
+    "priorityClassName",
+];
+
+fn owner(object: &Object, kind: Kind) -> Value {
+    let meta = &object.metadata;
+    json!({
+        "apiVersion": kind.resource().api_version, "kind": kind.name(), "name": meta.name, "uid": meta.uid,
+        "controller": true, "blockOwnerDeletion": true,
+    })
+}
+
+/// The DataVolume of a template \[`dv.go`: GenerateDataVolumeFromTemplate\].
+pub fn data_volume(vm: &Object, name: &str) -> Option<Value> {
+    let templates = vm.data["spec"]["dataVolumeTemplates"].as_array()?;
+    let mut body = templates
+        .iter()
+        .find(|template| template["metadata"]["name"] == name)?
+        .clone();
+    if !body["metadata"]["annotations"].is_object() {
+        body["metadata"]["annotations"] = json!({});
+    }
+    if !body["metadata"]["labels"].is_object() {
+        body["metadata"]["labels"] = json!({});
+    }
+    body["metadata"]["namespace"] = json!(vm.metadata.namespace);
+    body["metadata"]["annotations"]["cdi.kubevirt.io/allowClaimAdoption"] = json!("true");
+    body["metadata"]["labels"]["kubevirt.io/created-by"] = json!(vm.metadata.uid);
+    body["metadata"]["ownerReferences"] = json!([owner(vm, Kind::VirtualMachine)]);
+    let class = &vm.data["spec"]["template"]["spec"]["priorityClassName"];
+    if body["spec"]["priorityClassName"].is_null() && class.is_string() {
+        body["spec"]["priorityClassName"] = class.clone();
+    }
+    Some(body)
+}
+
+/// The VMI of a VM: its template.
+pub fn vmi(vm: &Object) -> Value {
+    let template = &vm.data["spec"]["template"];
+    let mut annotations = template["metadata"]["annotations"]
+        .as_object()
+        .cloned()
+        .unwrap_or_default();
+    let generation = vm.metadata.generation.unwrap_or_default().to_string();
+    annotations.insert("kubevirt.io/vm-generation".to_owned(), json!(generation));
+    json!({
+        "metadata": {
+            "name": vm.metadata.name, "namespace": vm.metadata.namespace, "labels": template["metadata"]["labels"],
+            "annotations": annotations, "ownerReferences": [owner(vm, Kind::VirtualMachine)],
+        },
+        "spec": template["spec"],
+    })
+}
+
+/// The launcher of a VMI, or its temporary copy that prints a line and exits. Resources are those of the domain if it
+/// names some, else small ones: KubeVirt's sums are not modelled.
+pub fn launcher(vmi: &Object, temporary: bool) -> Value {
+    let name = read::name(vmi);
+    let spec = &vmi.data["spec"];
+    let mut labels: Map<_, _> = vmi
+        .metadata
+        .labels
+        .iter()
+        .flatten()
+        .map(|(key, value)| (key.clone(), json!(value)))
+        .collect();
+    labels.remove("kubevirt.io/nodeName");
+    for (key, value) in [
+        ("kubevirt.io", "virt-launcher"),
+        (
+            "kubevirt.io/created-by",
+            vmi.metadata.uid.as_deref().unwrap_or_default(),
+        ),
+        ("vm.kubevirt.io/name", name.as_str()),
+        ("vmi.kubevirt.io/id", name.as_str()),
+    ] {
+        // Label values end at 63 characters.
+        labels.insert(key.to_owned(), json!(value.chars().take(63).collect::<String>()));
+    }
+    let mut annotations = json!({
+        "kubevirt.io/domain": name, "kubectl.kubernetes.io/default-container": "compute",
+        "descheduler.alpha.kubernetes.io/request-evict-only": "", "kubevirt.io/migrationTransportUnix": "true",
+    });
+    let (command, args) = if temporary {
+        annotations["kubevirt.io/ephemeral-provisioning"] = json!("true");
+        (json!(["/bin/bash"]), json!(["-c", "echo", "bound PVCs"]))
+    } else {
+        (json!(["/usr/bin/virt-launcher-monitor"]), json!(["--name", name]))
+    };
+    let volumes: Vec<_> = spec["volumes"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(pod_volume)
+        .collect();
+    let mut pod = json!({
+        "restartPolicy": "Never", "enableServiceLinks": false, "automountServiceAccountToken": false,
+        "terminationGracePeriodSeconds": spec["terminationGracePeriodSeconds"].as_i64().unwrap_or(30) + 30,
+        "readinessGates": [{ "conditionType": "kubevirt.io/virtual-machine-unpaused" }],
+        "volumes": volumes,
+        "containers": [{
+            "name": "compute", "image": "virt-launcher", "imagePullPolicy": "IfNotPresent",
+            "command": command, "args": args, "resources": resources(spec),
+        }],
+    });
+    for field in PLACEMENT {
+        if !spec[field].is_null() {
+            pod[field] = spec[field].clone();
+        }
+    }
+    json!({
+        "metadata": {
+            "generateName": format!("virt-launcher-{name}-"), "namespace": vmi.metadata.namespace,
+            "labels": labels, "annotations": annotations,
+            "ownerReferences": [owner(vmi, Kind::VirtualMachineInstance)],
+        },
+        "spec": pod,
+    })
+}
+
+/// A boot volume with a claim, as a volume of the pod.
+fn pod_volume(volume: &Value) -> Option<Value> {
+    let (dv, claim) = (&volume["dataVolume"], &volume["persistentVolumeClaim"]);
+    let ephemeral = &volume["ephemeral"]["persistentVolumeClaim"];
+    let hot = |source: &Value| source["hotpluggable"].as_bool() == Some(true);
+    if hot(dv) || hot(claim) {
+        return None;
+    }
+    let names = [&dv["name"], &claim["claimName"], &ephemeral["claimName"]];
+    let name = names.into_iter().find_map(Value::as_str)?;
+    Some(json!({ "name": volume["name"], "persistentVolumeClaim": { "claimName": name } }))
+}
+
+fn resources(spec: &Value) -> Value {
+    let wanted = &spec["domain"]["resources"];
+    let named = |field: &str| wanted[field].as_object().is_some_and(|map| !map.is_empty());
+    if named("requests") || named("limits") {
+        json!({ "requests": wanted["requests"], "limits": wanted["limits"] })
+    } else {
+        json!({ "requests": { "cpu": "100m", "memory": "128Mi" } })
+    }
+}

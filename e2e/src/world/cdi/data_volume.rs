@@ -1,0 +1,237 @@
+//! CDI's DataVolume controller: claim, phase, conditions (CDI reference 2.1 to 2.3, 10.2, 10.3).
+
+use super::{Disk, Settings, Status, Write, prime_name};
+use crate::world::objects::{Claim, ClaimPhase, Condition, DvPhase, Note, PodPhase, Source};
+
+/// One reconcile: `sync`, then `updateStatus` on what was there **before** it \[`controller-base.go`: reconcile\]. So a
+/// new claim is seen only by the next reconcile, and the first phase is `Pending`.
+#[must_use]
+pub fn next(disk: &Disk, settings: Settings) -> Vec<Write> {
+    if disk.dv.deleting {
+        return Vec::new();
+    }
+    let mut writes = sync(disk, settings);
+    writes.extend(update_status(disk, settings));
+    writes
+}
+
+fn sync(disk: &Disk, settings: Settings) -> Vec<Write> {
+    let mut writes = Vec::new();
+    let populator = disk.dv.populator.unwrap_or(disk.csi);
+    if disk.dv.populator.is_none() {
+        writes.push(Write::MarkPath { populator });
+    }
+    match &disk.claim {
+        None => writes.push(Write::CreateClaim {
+            populator,
+            immediate: populator && !settings.honor_late_binding,
+        }),
+        Some(claim) if claim.deleting => {
+            let text = format!("Resource \"{}\" marked for deletion", claim.name);
+            writes.push(Write::Event {
+                on_dv: true,
+                note: Note::warning("ErrResourceMarkedForDeletion", text),
+            });
+        }
+        Some(claim) if owns(disk, claim) => {}
+        Some(claim) if may_adopt(disk, claim) => writes.push(Write::AdoptClaim),
+        Some(claim) => {
+            let text = format!(
+                "Resource \"{}\" already exists and is not managed by DataVolume",
+                claim.name
+            );
+            writes.push(Write::Event {
+                on_dv: true,
+                note: Note::warning("ErrResourceExists", text),
+            });
+        }
+    }
+    writes
+}
+
+fn owns(disk: &Disk, claim: &Claim) -> bool {
+    claim
+        .owner
+        .as_ref()
+        .is_some_and(|owner| owner.kind == "DataVolume" && owner.uid == disk.dv.uid)
+}
+
+/// \[`common/util.go`: AllowClaimAdoption\]
+fn may_adopt(disk: &Disk, claim: &Claim) -> bool {
+    disk.dv.adopts && claim.created_for.as_deref() != Some(disk.dv.uid.as_str())
+}
+
+/// \[`controller-base.go`: pvcRequiresWork\]
+fn needs_work(disk: &Disk, claim: &Claim) -> bool {
+    claim.populated_for.as_deref() != Some(disk.dv.name.as_str()) && !may_adopt(disk, claim)
+}
+
+fn update_status(disk: &Disk, settings: Settings) -> Vec<Write> {
+    let old = &disk.dv.status;
+    if disk
+        .claim
+        .as_ref()
+        .is_some_and(|claim| !owns(disk, claim) && !may_adopt(disk, claim))
+    {
+        return Vec::new();
+    }
+    let phase = phase(disk, settings);
+    let claim = disk.claim.as_ref().filter(|claim| !claim.deleting);
+    let status = Status {
+        phase,
+        claim_known: old.claim_known || claim.is_some(),
+        bound: Some(bound(disk)),
+        running: running(disk, phase),
+    };
+    if status == *old {
+        return Vec::new();
+    }
+    // Events come after the patch; the phase's first [emitEvent].
+    let mut notes = Vec::new();
+    if phase != old.phase {
+        notes.extend(phase_note(disk, phase));
+    }
+    if status.bound != old.bound {
+        notes.extend(
+            status
+                .bound
+                .as_ref()
+                .map(|bound| Note::normal(&bound.reason, bound.message.clone())),
+        );
+    }
+    let mut writes = vec![Write::SetStatus(status)];
+    writes.extend(notes.into_iter().map(|note| Write::Event { on_dv: true, note }));
+    writes
+}
+
+/// The decision list of `updateStatus`, first match wins (CDI reference 2.2).
+fn phase(disk: &Disk, settings: Settings) -> DvPhase {
+    let old = disk.dv.status.phase;
+    let Some(claim) = disk.claim.as_ref() else {
+        return if old == DvPhase::Unset { DvPhase::Pending } else { old };
+    };
+    if claim.deleting {
+        return old;
+    }
+    let work = needs_work(disk, claim);
+    if work && claim.worker.phase == Some(PodPhase::Succeeded) {
+        return by_source(disk, claim, old);
+    }
+    match claim.phase {
+        ClaimPhase::Pending if !work => DvPhase::Succeeded,
+        ClaimPhase::Pending if claim.populator => {
+            // Neither the gate nor the prime is looked at [shouldBeMarkedPendingPopulation].
+            if claim.late && claim.node.is_none() && !claim.immediate {
+                DvPhase::PendingPopulation
+            } else {
+                by_source(disk, claim, old)
+            }
+        }
+        // Neither selected-node nor the immediate annotation is looked at [shouldBeMarkedWaitForFirstConsumer].
+        ClaimPhase::Pending if settings.honor_late_binding && claim.late => DvPhase::WaitForFirstConsumer,
+        ClaimPhase::Pending => DvPhase::Pending,
+        ClaimPhase::Bound if !work => DvPhase::Succeeded,
+        ClaimPhase::Bound => {
+            let settled = match old {
+                DvPhase::Unset | DvPhase::Pending | DvPhase::WaitForFirstConsumer | DvPhase::Unknown => {
+                    DvPhase::PvcBound
+                }
+                other => other,
+            };
+            by_source(disk, claim, settled)
+        }
+        ClaimPhase::Lost => DvPhase::Failed,
+    }
+}
+
+/// The source's own step (CDI reference 2.3) \[`import-controller.go`, `upload-controller.go`: updateStatusPhase\].
+fn by_source(disk: &Disk, claim: &Claim, unchanged: DvPhase) -> DvPhase {
+    let upload = disk.dv.source == Source::Upload;
+    let filled = if claim.populator {
+        disk.prime.as_ref()
+    } else {
+        Some(claim)
+    };
+    let ready = filled.is_some_and(|filled| filled.phase == ClaimPhase::Bound && (upload || filled.worker_named));
+    if !ready && claim.worker.phase != Some(PodPhase::Succeeded) {
+        return unchanged;
+    }
+    match (upload, claim.worker.phase) {
+        (_, Some(PodPhase::Succeeded)) => DvPhase::Succeeded,
+        (true, Some(PodPhase::Running)) if claim.worker.ready == Some(true) => DvPhase::UploadReady,
+        (true, _) => DvPhase::UploadScheduled,
+        (false, Some(PodPhase::Running)) => DvPhase::ImportInProgress,
+        (false, _) => DvPhase::ImportScheduled,
+    }
+}
+
+fn phase_note(disk: &Disk, phase: DvPhase) -> Option<Note> {
+    let name = &disk.dv.name;
+    // `...Scheduled` is announced only if the worker is known to be Pending by then [updateStatusPhase].
+    let pending = disk
+        .claim
+        .as_ref()
+        .is_some_and(|claim| claim.worker.phase == Some(PodPhase::Pending));
+    let upload = disk.dv.source == Source::Upload;
+    match phase {
+        DvPhase::ImportScheduled if pending => {
+            Some(Note::normal("ImportScheduled", format!("Import into {name} scheduled")))
+        }
+        DvPhase::ImportInProgress => Some(Note::normal(
+            "ImportInProgress",
+            format!("Import into {name} in progress"),
+        )),
+        DvPhase::UploadScheduled if pending => {
+            Some(Note::normal("UploadScheduled", format!("Upload into {name} scheduled")))
+        }
+        DvPhase::UploadReady => Some(Note::normal("UploadReady", format!("Upload into {name} ready"))),
+        DvPhase::Succeeded if upload => Some(Note::normal(
+            "UploadSucceeded",
+            format!("Successfully uploaded into {name}"),
+        )),
+        DvPhase::Succeeded => Some(Note::normal(
+            "ImportSucceeded",
+            format!("Successfully imported into PVC {name}"),
+        )),
+        DvPhase::Failed => Some(Note::warning("ErrClaimLost", format!("PVC {name} lost"))),
+        _ => None,
+    }
+}
+
+/// Condition Bound (CDI reference 1.3) \[`conditions.go`: updateBoundCondition\].
+fn bound(disk: &Disk) -> Condition {
+    let Some(claim) = disk.claim.as_ref() else {
+        return Condition::new(false, "NotFound", "No PVC found");
+    };
+    let name = &claim.name;
+    match (claim.phase, &claim.bound_note) {
+        (ClaimPhase::Lost, _) => Condition::new(false, "ClaimLost", "Claim Lost"),
+        (ClaimPhase::Bound, Some(message)) => Condition::new(false, "Pending", message.clone()),
+        (ClaimPhase::Bound, None) => Condition::new(true, "Bound", format!("PVC {name} Bound")),
+        (ClaimPhase::Pending, None) => Condition::new(false, "Pending", format!("PVC {name} Pending")),
+        (ClaimPhase::Pending, Some(message)) => {
+            let prime = if claim.knows_prime {
+                format!("[{}] : ", prime_name(&claim.uid))
+            } else {
+                String::new()
+            };
+            Condition::new(
+                false,
+                "Pending",
+                format!("target PVC {name} Pending and {prime}{message}"),
+            )
+        }
+    }
+}
+
+fn running(disk: &Disk, phase: DvPhase) -> Condition {
+    let known = disk.claim.as_ref().and_then(|claim| claim.worker.running.clone());
+    known.unwrap_or_else(|| match phase {
+        DvPhase::Succeeded => Condition::new(false, "Completed", ""),
+        _ => Condition::default(),
+    })
+}
+
+#[cfg(test)]
+#[path = "data_volume_tests.rs"]
+mod tests;

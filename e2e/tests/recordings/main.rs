@@ -1,0 +1,264 @@
+//! Replays the user's side of every recording on a real control plane with the stand-ins, and compares what happens
+//! with what happened on the real stack: per object the same states in the same order, save those of `skippable.rs`.
+
+mod skippable;
+mod states;
+mod story;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use first_consumer_e2e::{
+    control_plane::{ControlPlane, NodeSpec, Options, User},
+    stand_in::{self, StandIns},
+    suite::{Shared, Suite},
+};
+use futures::{StreamExt as _, TryStreamExt as _};
+use kube::{
+    Api, Client,
+    api::{DeleteParams, Patch, PatchParams, PostParams},
+    core::{ApiResource, DynamicObject, GroupVersionKind},
+    runtime::{WatchStreamExt as _, watcher},
+};
+use serde_json::{Value, json};
+use states::{Collector, Line, States, difference, reached};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+use story::{Act, Step};
+use tokio::{task::JoinSet, time::Instant};
+use tracing_subscriber::EnvFilter;
+
+/// A replay that has not come as far as its recording by then has failed. local-path-provisioner alone may take 15 s
+/// for each claim.
+const LIMIT: Duration = Duration::from_secs(100);
+/// How long nothing more may happen once everything recorded has happened.
+const SETTLED: Duration = Duration::from_secs(2);
+
+const KINDS: [(&str, &str, &str, &str); 6] = [
+    ("kubevirt.io", "v1", "VirtualMachine", "virtualmachines"),
+    ("kubevirt.io", "v1", "VirtualMachineInstance", "virtualmachineinstances"),
+    ("cdi.kubevirt.io", "v1beta1", "DataVolume", "datavolumes"),
+    ("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims"),
+    ("", "v1", "Pod", "pods"),
+    ("", "v1", "Event", "events"),
+];
+
+/// States that follow what a recording holds, because it ended there.
+const AFTER_THE_END: [(&str, &str, &str); 3] = [
+    ("upload", "DataVolume db-disk0", "Succeeded"),
+    (
+        "upload",
+        "Event DataVolume db-disk0 by datavolume-upload-controller",
+        "UploadSucceeded",
+    ),
+    ("upload", "Pod ", "gone"),
+];
+
+struct Cluster {
+    plane: ControlPlane,
+    stand_ins: StandIns,
+}
+
+impl Shared for Cluster {
+    async fn stop(self) -> Result<()> {
+        self.stand_ins.stop().await;
+        self.plane.stop().await
+    }
+}
+
+fn main() -> ExitCode {
+    // With RUST_LOG=first_consumer_e2e=debug the stand-ins tell what they could not write.
+    tracing_subscriber::fmt()
+        .with_env_filter(EnvFilter::from_default_env())
+        .init();
+    let mut suite = Suite::default();
+    for file in recordings() {
+        let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let test = name.clone();
+        suite = suite.shared(&name, async move |cluster: Arc<Cluster>| {
+            replay(&cluster, &file, &test).await
+        });
+    }
+    suite.run(start)
+}
+
+fn recordings() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("recordings");
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<_> = files
+        .filter(|file| file.extension().is_some_and(|end| end == "jsonl"))
+        .collect();
+    files.sort();
+    files
+}
+
+async fn start() -> Result<Cluster> {
+    let nodes = [
+        ("node-a1", "zone-a"),
+        ("node-a2", "zone-a"),
+        ("node-b1", "zone-b"),
+        ("node-b2", "zone-b"),
+    ];
+    let nodes = nodes.map(|(name, zone)| NodeSpec::new(name, zone)).to_vec();
+    let plane = ControlPlane::start(Options {
+        nodes,
+        ..Options::default()
+    })
+    .await?;
+    plane.apply(include_str!("../../stand_in_storage.yaml")).await?;
+    let stand_ins = StandIns::start(
+        plane.client_as(User::Cdi).await?,
+        plane.client_as(User::VirtController).await?,
+        plane.client_as(User::CsiProvisioner).await?,
+        stand_in::Options::default(),
+    )
+    .await?;
+    Ok(Cluster { plane, stand_ins })
+}
+
+fn api(client: &Client, namespace: &str, kind: &str) -> Result<Api<DynamicObject>> {
+    let (group, version, kind, plural) = *KINDS
+        .iter()
+        .find(|(_, _, known, _)| *known == kind)
+        .with_context(|| format!("kind {kind}"))?;
+    let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural);
+    Ok(Api::namespaced_with(client.clone(), namespace, &resource))
+}
+
+async fn replay(cluster: &Cluster, file: &Path, name: &str) -> Result<()> {
+    let text = std::fs::read_to_string(file)?;
+    let lines: Vec<Line> = text.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
+    let recorded = Collector::of(name, &lines);
+    let namespace = format!("replay-{name}");
+    cluster.plane.add_namespace(&namespace).await?;
+    let client = cluster.plane.client();
+    let recorder = Recorder::start(&client, &namespace, name)?;
+    for Step { after, act } in story::of(name, &lines) {
+        recorder
+            .wait(&after, &format!("{act:?}").chars().take(120).collect::<String>())
+            .await?;
+        perform(&client, &namespace, act).await?;
+    }
+    recorder.wait(&recorded, "the end").await?;
+    tokio::time::sleep(SETTLED).await;
+    let mut replayed = recorder.states();
+    for (_, object, state) in AFTER_THE_END.iter().filter(|(part, _, _)| name.contains(part)) {
+        for (_, states) in replayed.iter_mut().filter(|(known, _)| known.starts_with(object)) {
+            if states.last().is_some_and(|last| last == state) {
+                states.pop();
+            }
+        }
+    }
+    let difference = difference(&recorded, &replayed);
+    ensure!(difference.is_empty(), "more happened than was recorded:\n{difference}");
+    Ok(())
+}
+
+async fn perform(client: &Client, namespace: &str, act: Act) -> Result<()> {
+    match act {
+        Act::Create(recorded) => {
+            let kind = recorded["kind"].as_str().unwrap_or_default();
+            let body = fresh(client, namespace, &recorded).await?;
+            let object: DynamicObject = serde_json::from_value(body)?;
+            api(client, namespace, kind)?
+                .create(&PostParams::default(), &object)
+                .await?;
+        }
+        Act::Patch { name, spec } => {
+            let patch = Patch::Merge(json!({ "spec": spec }));
+            api(client, namespace, "VirtualMachine")?
+                .patch(&name, &PatchParams::default(), &patch)
+                .await?;
+        }
+        Act::Delete { kind, name } => {
+            api(client, namespace, &kind)?
+                .delete(&name, &DeleteParams::default().grace_period(0))
+                .await?;
+        }
+    }
+    Ok(())
+}
+
+/// The object as the user would write it today: owners are those of this namespace.
+async fn fresh(client: &Client, namespace: &str, recorded: &Value) -> Result<Value> {
+    let meta = &recorded["metadata"];
+    let mut owners = meta["ownerReferences"].as_array().cloned().unwrap_or_default();
+    for owner in &mut owners {
+        let (kind, name) = (
+            owner["kind"].as_str().unwrap_or_default(),
+            owner["name"].as_str().unwrap_or_default(),
+        );
+        let now = api(client, namespace, kind)?.get(name).await?;
+        owner["uid"] = json!(now.metadata.uid);
+    }
+    Ok(json!({
+        "apiVersion": recorded["apiVersion"], "kind": recorded["kind"], "spec": recorded["spec"],
+        "metadata": {
+            "name": meta["name"], "labels": meta["labels"], "annotations": meta["annotations"],
+            "ownerReferences": owners,
+        },
+    }))
+}
+
+/// Watches a namespace the way the recordings were made.
+struct Recorder {
+    states: Arc<Mutex<Collector>>,
+    tasks: JoinSet<()>,
+}
+
+impl Recorder {
+    fn start(client: &Client, namespace: &str, path: &str) -> Result<Self> {
+        let states = Arc::<Mutex<Collector>>::default();
+        let mut tasks = JoinSet::new();
+        for (_, _, kind, _) in KINDS {
+            let stream = watcher(api(client, namespace, kind)?, watcher::Config::default()).default_backoff();
+            let (states, path) = (states.clone(), path.to_owned());
+            tasks.spawn(async move {
+                let mut stream = stream.boxed();
+                loop {
+                    let (what, object) = match stream.try_next().await {
+                        Ok(Some(watcher::Event::Apply(object) | watcher::Event::InitApply(object))) => ("", object),
+                        Ok(Some(watcher::Event::Delete(object))) => ("DELETED", object),
+                        Ok(None) => return,
+                        _ => continue,
+                    };
+                    let Ok(mut object) = serde_json::to_value(object) else {
+                        continue;
+                    };
+                    object["kind"] = json!(kind);
+                    let mut states = states.lock().unwrap_or_else(PoisonError::into_inner);
+                    states.add(
+                        &path,
+                        &Line {
+                            what: what.to_owned(),
+                            object,
+                        },
+                    );
+                }
+            });
+        }
+        Ok(Self { states, tasks })
+    }
+
+    fn states(&self) -> States {
+        self.states
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .states()
+            .clone()
+    }
+
+    async fn wait(&self, until: &States, what: &str) -> Result<()> {
+        let end = Instant::now() + LIMIT;
+        while !reached(&self.states(), until) {
+            if Instant::now() > end {
+                bail!("not reached before: {what}\n{}", difference(until, &self.states()));
+            }
+            ensure!(!self.tasks.is_empty(), "nobody watches");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,100 @@
+//! What the user did in a recording, and when: each act with the states that had been reached by then.
+
+use super::states::{Collector, Line, States};
+use serde_json::{Map, Value, json};
+
+/// One thing that the user did.
+#[derive(Clone, Debug)]
+pub enum Act {
+    /// Made this object (its namespace, UIDs and status are the recording's).
+    Create(Value),
+    /// Changed the VM's spec: a merge patch.
+    Patch { name: String, spec: Value },
+    /// Deleted an object without grace.
+    Delete { kind: String, name: String },
+}
+
+/// An act and its moment.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// States that had been reached.
+    pub after: States,
+    /// The act.
+    pub act: Act,
+}
+
+/// Parts of a VM's spec that only the user writes (virt-controller adds others).
+fn own_spec(vm: &Value) -> Map<String, Value> {
+    let spec = &vm["spec"];
+    let template = &spec["template"]["spec"];
+    let mut own = Map::new();
+    own.insert("runStrategy".to_owned(), spec["runStrategy"].clone());
+    own.insert("dataVolumeTemplates".to_owned(), spec["dataVolumeTemplates"].clone());
+    own.insert(
+        "template".to_owned(),
+        json!({ "spec": {
+            "nodeSelector": template["nodeSelector"], "volumes": template["volumes"],
+            "domain": { "devices": { "disks": template["domain"]["devices"]["disks"] } },
+        }}),
+    );
+    own
+}
+
+/// The story of a recording.
+pub fn of(path: &str, lines: &[Line]) -> Vec<Step> {
+    let mut states = Collector::default();
+    let mut steps = Vec::new();
+    let (mut spec, mut vm_gone, mut pod_dying) = (Map::new(), false, false);
+    for line in lines {
+        let mut acts = Vec::new();
+        let hand_made = line.name().starts_with("first-consumer-");
+        let made = || Act::Create(line.object.clone());
+        match (line.kind(), line.what.as_str()) {
+            ("VirtualMachine", "ADDED") => {
+                spec = own_spec(&line.object);
+                acts.push(made());
+            }
+            ("VirtualMachine", "MODIFIED") => {
+                let new = own_spec(&line.object);
+                if new != spec {
+                    acts.push(Act::Patch {
+                        name: line.name().to_owned(),
+                        spec: Value::Object(new.clone()),
+                    });
+                    spec = new;
+                }
+            }
+            ("VirtualMachine", "DELETED") => {
+                vm_gone = true;
+                acts.push(Act::Delete {
+                    kind: line.kind().to_owned(),
+                    name: line.name().to_owned(),
+                });
+            }
+            ("VirtualMachineInstance" | "DataVolume" | "PersistentVolumeClaim", "ADDED") if line.owner().is_none() => {
+                acts.push(made());
+            }
+            ("Pod", "ADDED") if hand_made => {
+                pod_dying = false;
+                acts.push(made());
+            }
+            // A pod that follows its VM is the garbage collector's business.
+            ("Pod", "MODIFIED" | "DELETED") if hand_made && !vm_gone && !pod_dying => {
+                if line.what == "DELETED" || line.object["metadata"]["deletionTimestamp"].is_string() {
+                    pod_dying = true;
+                    acts.push(Act::Delete {
+                        kind: "Pod".to_owned(),
+                        name: line.name().to_owned(),
+                    });
+                }
+            }
+            _ => {}
+        }
+        steps.extend(acts.into_iter().map(|act| Step {
+            after: states.states().clone(),
+            act,
+        }));
+        states.add(path, line);
+    }
+    steps
+}
