@@ -7,6 +7,7 @@ mod build;
 mod controller;
 mod nodes;
 pub mod objects;
+mod parts;
 mod plane;
 mod process;
 mod run;
