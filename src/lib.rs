@@ -18,6 +18,7 @@ pub mod pace;
 pub mod placement;
 pub mod pod;
 pub mod policy;
+pub mod quantity;
 pub mod queue;
 pub mod reason;
 pub mod run;
