@@ -24,3 +24,4 @@ pub mod reason;
 pub mod run;
 pub mod telemetry;
 pub mod worker;
+pub mod yaml;

@@ -6,13 +6,13 @@ use k8s_openapi::jiff::Timestamp;
 
 use crate::api::{
     ClaimPhase, DataVolume, DataVolumePhase, PersistentVolumeClaim, Pod, PodPhase, Scheduled, Strings, Template,
-    View as _, VirtualMachine, VirtualMachineInstance,
+    View as _, VirtualMachine, VirtualMachineInstance, VmiPhase,
 };
 use crate::claim::Claim;
 use crate::index::{Index, own_subject, sidecar_claims};
 use crate::lifecycle::{State, state};
 use crate::name::{Key, Uid, pod_name};
-use crate::placement::{Placement, Refusal};
+use crate::placement::{Inputs, Placement, Refusal};
 use crate::pod::{Marks, Owner};
 use crate::policy::{Permission, Policy, permission};
 
@@ -152,7 +152,7 @@ pub fn observe(index: &Index, subject: &Key, policy: Policy) -> Observed {
             .find(|pod| pod.live())
             .map(|pod| Arc::clone(&pod.meta().name)),
         foreign_consumer: foreign_consumer(index, subject, &disks),
-        placement: wanted.then(|| placement(vm, vmi, &template)),
+        placement: wanted.then(|| placement(index, subject)),
         labels: template.metadata.labels,
         subject: subject.clone(),
         disks,
@@ -162,24 +162,51 @@ pub fn observe(index: &Index, subject: &Key, policy: Policy) -> Observed {
 
 /// What the VM boots from: a VMI that lives says it itself, else the VM's template does.
 fn template(vm: Option<&VirtualMachine>, vmi: Option<&VirtualMachineInstance>) -> Template {
-    match (vm, vmi) {
-        (Some(vm), None) => vm.template().clone(),
-        (Some(vm), Some(vmi)) if vmi.phase().is_final() => vm.template().clone(),
+    match (vm, living(vm, vmi)) {
         (_, Some(vmi)) => vmi.template(),
+        (Some(vm), None) => vm.template().clone(),
         (None, None) => Template::default(),
     }
 }
 
-fn placement(
+/// The VMI, unless it has ended and its VM will make another one.
+fn living<'a>(
     vm: Option<&VirtualMachine>,
-    vmi: Option<&VirtualMachineInstance>,
-    template: &Template,
-) -> Result<Placement, Refusal> {
+    vmi: Option<&'a VirtualMachineInstance>,
+) -> Option<&'a VirtualMachineInstance> {
+    vmi.filter(|vmi| vm.is_none() || !vmi.phase().is_final())
+}
+
+/// What the VM will ask for, whether or not a pod is wanted.
+pub fn placement(index: &Index, subject: &Key) -> Result<Placement, Refusal> {
+    let vm = index.vm(subject).map(AsRef::as_ref);
+    let vmi = index.vmi(subject).map(AsRef::as_ref);
+    let living = living(vm, vmi);
     // A VMI has been expanded by virt-controller.
-    if vmi.is_none_or(|vmi| vmi.phase().is_final()) && vm.is_some_and(VirtualMachine::needs_expansion) {
+    if living.is_none() && vm.is_some_and(VirtualMachine::needs_expansion) {
         return Err(Refusal::NotExpanded);
     }
-    Placement::of(template)
+    let template = template(vm, vmi);
+    let state_claim = index.state_claims(subject).filter(|_| template.spec.persistent_state);
+    let quotas: Vec<_> = index.quotas(&subject.namespace).map(AsRef::as_ref).collect();
+    let nodes: Vec<_> = index.nodes().map(AsRef::as_ref).collect();
+    Placement::of(&Inputs {
+        template: &template,
+        // virt-api gives every VMI a phase when it gives it the defaults; in a file it may have neither.
+        defaulted: living.is_some_and(|vmi| vmi.phase() != VmiPhase::Unset),
+        machine: living.and_then(VirtualMachineInstance::machine),
+        tsc_frequency: living.and_then(VirtualMachineInstance::tsc_frequency),
+        namespace: &subject.namespace,
+        namespace_labels: index
+            .namespace(&subject.namespace)
+            .map(|namespace| &namespace.meta().labels),
+        kubevirt: index.kubevirt().map(AsRef::as_ref),
+        claim: &|name| index.claim(&subject.sibling(name)).map(AsRef::as_ref),
+        state_claim: state_claim.map(|claim| &*claim.meta().name).next(),
+        quotas: &quotas,
+        network: &|namespace, name| index.network(&Key::new(namespace, name)).map(AsRef::as_ref),
+        nodes: &nodes,
+    })
 }
 
 fn owner(vm: Option<&VirtualMachine>, vmi: Option<&VirtualMachineInstance>) -> Option<Owner> {

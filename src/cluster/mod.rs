@@ -4,6 +4,7 @@ pub mod client;
 pub mod events;
 pub mod execute;
 mod series;
+pub mod snapshot;
 pub mod watch;
 pub mod watched;
 

@@ -207,7 +207,7 @@ fn cannot_render(case: &Case) -> Option<Decision> {
             },
             ..wait(Reason::ExpansionPending, &refusal.to_string())
         }),
-        Err(refusal @ Refusal::Unreadable(_)) => Some(none(Reason::CannotRender, &refusal.to_string())),
+        Err(refusal) => Some(none(Reason::CannotRender, &refusal.to_string())),
     }
 }
 
