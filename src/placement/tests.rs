@@ -1,5 +1,6 @@
 use std::fs;
 use std::path::Path;
+use std::sync::LazyLock;
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -259,7 +260,7 @@ const PATHS: [&str; 44] = [
     "/kubevirt/spec/configuration/supportContainerResources",
 ];
 
-fn values() -> Vec<Value> {
+static VALUES: LazyLock<Vec<Value>> = LazyLock::new(|| {
     let mut values: Vec<Value> = [
         "",
         "amd64",
@@ -294,7 +295,7 @@ fn values() -> Vec<Value> {
         json!([{"type": "sidecar", "resources": {"limits": {"cpu": "9E"}}}]),
     ]);
     values
-}
+});
 
 fn set(root: &mut Value, path: &str, value: &Value) {
     let mut at = root;
@@ -315,10 +316,9 @@ proptest! {
         changes in proptest::collection::vec((0..PATHS.len(), 0..44_usize), 0..7),
         limited in any::<bool>(),
     ) {
-        let values = values();
         let mut root = json!({"spec": {"domain": {"memory": {"guest": "1Gi"}}}});
         for (path, value) in changes {
-            set(&mut root, PATHS[path], &values[value % values.len()]);
+            set(&mut root, PATHS[path], &VALUES[value % VALUES.len()]);
         }
         let quota = if limited { json!({"spec": {"hard": {"limits.cpu": 1, "limits.memory": 1}}}) } else { json!({}) };
         let around = Around {
@@ -330,7 +330,7 @@ proptest! {
         let text = root.to_string();
         if serde_json::from_str::<Template>(&text).is_ok() {
             let placed = around.place_template(&text);
-            prop_assert_eq!(format!("{:?}", &placed), format!("{:?}", around.place_template(&text)));
+            prop_assert_eq!(&placed, &around.place_template(&text));
             if let Ok(placed) = placed {
                 prop_assert_eq!(placed.hash(), placed.clone().hash());
             }

@@ -78,7 +78,7 @@ fn what_cannot_be_read_is_named_with_document_object_and_field() {
         ),
         (
             "{template: {spec: {domain: {memory: {guest: 1GB}}}}}",
-            "document 2 (VirtualMachine web): spec.template.spec.domain.memory.guest: \"1GB\": unknown suffix",
+            "document 2 (VirtualMachine web): spec.template.spec.domain.memory.guest: \"1GB\": a quantity is a number",
         ),
     ] {
         let fault = vm(spec);
