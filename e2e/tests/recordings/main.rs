@@ -27,7 +27,7 @@ use std::{
     time::Duration,
 };
 use story::{Act, Step};
-use tokio::{task::JoinSet, time::Instant};
+use tokio::{sync::mpsc, task::JoinSet, time::Instant};
 use tracing_subscriber::EnvFilter;
 
 /// A replay that has not come as far as its recording by then has failed. local-path-provisioner alone may take 15 s
@@ -46,14 +46,25 @@ const KINDS: [(&str, &str, &str, &str); 6] = [
 ];
 
 /// States that follow what a recording holds, because it ended there.
-const AFTER_THE_END: [(&str, &str, &str); 3] = [
+const AFTER_THE_END: [(&str, &str, &str); 6] = [
     ("upload", "DataVolume db-disk0", "Succeeded"),
     (
         "upload",
         "Event DataVolume db-disk0 by datavolume-upload-controller",
         "UploadSucceeded",
     ),
-    ("upload", "Pod ", "gone"),
+    ("upload", "Pod cdi-upload-", "gone"),
+    ("populator-upload", "Claim db-disk0", "Bound on a node"),
+    (
+        "populator-upload",
+        "Event DataVolume db-disk0 by datavolume-upload-controller",
+        "Bound",
+    ),
+    (
+        "populator-upload",
+        "Event DataVolume db-disk0 by datavolume-upload-controller",
+        "UploadSucceeded",
+    ),
 ];
 
 struct Cluster {
@@ -134,7 +145,7 @@ async fn replay(cluster: &Cluster, file: &Path, name: &str) -> Result<()> {
     let namespace = format!("replay-{name}");
     cluster.plane.add_namespace(&namespace).await?;
     let client = cluster.plane.client();
-    let recorder = Recorder::start(&client, &namespace, name)?;
+    let recorder = Recorder::start(&client, &namespace, name).await?;
     for Step { after, act } in story::of(name, &lines) {
         recorder
             .wait(&after, &format!("{act:?}").chars().take(120).collect::<String>())
@@ -209,18 +220,25 @@ struct Recorder {
 }
 
 impl Recorder {
-    fn start(client: &Client, namespace: &str, path: &str) -> Result<Self> {
+    /// Returns when every watch has begun, so that no state is missed.
+    async fn start(client: &Client, namespace: &str, path: &str) -> Result<Self> {
         let states = Arc::<Mutex<Collector>>::default();
+        let (listed, mut lists) = mpsc::unbounded_channel();
         let mut tasks = JoinSet::new();
         for (_, _, kind, _) in KINDS {
             let stream = watcher(api(client, namespace, kind)?, watcher::Config::default()).default_backoff();
-            let (states, path) = (states.clone(), path.to_owned());
+            let (states, path, listed) = (states.clone(), path.to_owned(), listed.clone());
             tasks.spawn(async move {
                 let mut stream = stream.boxed();
                 loop {
                     let (what, object) = match stream.try_next().await {
                         Ok(Some(watcher::Event::Apply(object) | watcher::Event::InitApply(object))) => ("", object),
                         Ok(Some(watcher::Event::Delete(object))) => ("DELETED", object),
+                        Ok(Some(watcher::Event::InitDone)) => {
+                            // Nobody listens any more once all have begun.
+                            let _ = listed.send(());
+                            continue;
+                        }
                         Ok(None) => return,
                         _ => continue,
                     };
@@ -238,6 +256,9 @@ impl Recorder {
                     );
                 }
             });
+        }
+        for _ in KINDS {
+            lists.recv().await.context("a watch did not begin")?;
         }
         Ok(Self { states, tasks })
     }

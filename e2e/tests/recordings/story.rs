@@ -40,6 +40,16 @@ fn own_spec(vm: &Value) -> Map<String, Value> {
     own
 }
 
+/// What an act waits for: the objects' states, and whether the scheduler has failed. Other events come too late.
+fn moment(states: &States) -> States {
+    let counts = |object: &str| !object.starts_with("Event ") || object.ends_with("by default-scheduler");
+    states
+        .iter()
+        .filter(|(object, _)| counts(object))
+        .map(|(object, states)| (object.clone(), states.clone()))
+        .collect()
+}
+
 /// The story of a recording.
 pub fn of(path: &str, lines: &[Line]) -> Vec<Step> {
     let mut states = Collector::default();
@@ -91,7 +101,7 @@ pub fn of(path: &str, lines: &[Line]) -> Vec<Step> {
             _ => {}
         }
         steps.extend(acts.into_iter().map(|act| Step {
-            after: states.states().clone(),
+            after: moment(states.states()),
             act,
         }));
         states.add(path, line);
