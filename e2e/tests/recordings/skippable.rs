@@ -97,7 +97,7 @@ const LIST: &[Skip] = &[
         "immediate",
         "Event Pod importer-* by default-scheduler",
         "FailedScheduling",
-        "the scheduler does not see the claim yet, or its update of the claim meets CDI's: a race",
+        "the scheduler's update of the claim meets CDI's: a race",
     ),
     // Timers of real components.
     skip(
