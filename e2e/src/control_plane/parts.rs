@@ -17,7 +17,7 @@ use super::run::Run;
 use super::wait::wait_for;
 
 /// How long any part may take until it is usable.
-pub(super) const UP_WITHIN: Duration = Duration::from_secs(60);
+pub(super) const UP_WITHIN: Duration = Duration::from_mins(1);
 /// Another program may take a free port before we use it; so often we choose anew.
 const PORT_ATTEMPTS: usize = 3;
 
