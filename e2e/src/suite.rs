@@ -1,6 +1,7 @@
 //! Runs scenarios as tests: first those that share one control plane, side by side; then those that start their own,
 //! one at a time.
 
+use std::fs;
 use std::future::Future;
 use std::pin::Pin;
 use std::process::ExitCode;
@@ -12,10 +13,10 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use tokio::runtime::Runtime;
 use tokio::sync::OnceCell;
 
-use crate::control_plane::ControlPlane;
+use crate::control_plane::{ControlPlane, kept_logs};
 
 /// A scenario that takes longer has hung.
-const LIMIT: Duration = Duration::from_secs(180);
+const LIMIT: Duration = Duration::from_mins(3);
 /// Scenarios mostly wait, so more of them run side by side than there are cores.
 const SIDE_BY_SIDE: usize = 8;
 
@@ -78,58 +79,75 @@ impl<S: Shared> Suite<S> {
     where
         F: Future<Output = Result<S>> + 'static,
     {
-        match self.try_run(prepare) {
-            Ok(true) => ExitCode::SUCCESS,
-            Ok(false) => ExitCode::from(101),
+        let runtime = match Runtime::new() {
+            Ok(runtime) => Arc::new(runtime),
             Err(error) => {
-                eprintln!("{error:#}");
-                ExitCode::FAILURE
+                eprintln!("no runtime: {error}");
+                return ExitCode::FAILURE;
             }
-        }
-    }
-
-    fn try_run<F>(self, prepare: impl Fn() -> F + Send + Sync + 'static) -> Result<bool>
-    where
-        F: Future<Output = Result<S>> + 'static,
-    {
-        let runtime = Arc::new(Runtime::new().context("no runtime")?);
+        };
         let mut arguments = Arguments::from_args();
         arguments.test_threads.get_or_insert(SIDE_BY_SIDE);
-        let store = Arc::new(OnceCell::new());
-        let prepare = Arc::new(prepare);
-        let trials = self.shared.into_iter().map(|(name, test)| {
-            let (runtime, store, prepare) = (Arc::clone(&runtime), Arc::clone(&store), Arc::clone(&prepare));
-            Trial::test(name, move || {
-                on(&runtime, async {
-                    let made = store.get_or_init(async || prepare().await.map(Arc::new).map_err(|e| format!("{e:#}")));
-                    let shared = made.await.clone().map_err(anyhow::Error::msg)?;
-                    within_limit(test(shared)).await
-                })
-            })
-        });
-        let mut failed = libtest_mimic::run(&arguments, trials.collect()).has_failed();
-        if let Some(shared) = Arc::into_inner(store)
-            .and_then(OnceCell::into_inner)
-            .and_then(Result::ok)
-            && !failed
-            && let Some(shared) = Arc::into_inner(shared)
-        {
-            runtime
-                .block_on(shared.stop())
-                .context("what the tests shared did not stop well")?;
+        let mut fine = run_shared(&runtime, &arguments, self.shared, prepare);
+        if !self.alone.is_empty() {
+            arguments.test_threads = Some(1);
+            fine &= run_alone(&runtime, &arguments, self.alone);
         }
-
-        if self.alone.is_empty() {
-            return Ok(!failed);
+        for folder in kept_logs() {
+            eprintln!("logs of a control plane: {}", folder.display());
         }
-        arguments.test_threads = Some(1);
-        let trials = self.alone.into_iter().map(|(name, test)| {
-            let runtime = Arc::clone(&runtime);
-            Trial::test(name, move || on(&runtime, within_limit(test())))
-        });
-        failed |= libtest_mimic::run(&arguments, trials.collect()).has_failed();
-        Ok(!failed)
+        // What `cargo test` expects of a test program.
+        if fine { ExitCode::SUCCESS } else { ExitCode::from(101) }
     }
+}
+
+fn run_shared<S: Shared, F>(
+    runtime: &Arc<Runtime>,
+    arguments: &Arguments,
+    tests: Vec<(String, SharedTest<S>)>,
+    prepare: impl Fn() -> F + Send + Sync + 'static,
+) -> bool
+where
+    F: Future<Output = Result<S>> + 'static,
+{
+    let store = Arc::new(OnceCell::new());
+    let prepare = Arc::new(prepare);
+    let trials = tests.into_iter().map(|(name, test)| {
+        let (runtime, store, prepare) = (Arc::clone(runtime), Arc::clone(&store), Arc::clone(&prepare));
+        Trial::test(name, move || {
+            on(&runtime, async {
+                let made = store.get_or_init(async || prepare().await.map(Arc::new).map_err(|e| format!("{e:#}")));
+                let shared = made.await.clone().map_err(anyhow::Error::msg)?;
+                within_limit(test(shared)).await
+            })
+        })
+    });
+    let failed = libtest_mimic::run(arguments, trials.collect()).has_failed();
+    let made = Arc::into_inner(store).and_then(OnceCell::into_inner);
+    let shared = made.and_then(Result::ok).and_then(Arc::into_inner);
+    let Some(shared) = shared.filter(|_| !failed) else {
+        return !failed;
+    };
+    let stopped = runtime.block_on(shared.stop());
+    if let Err(error) = &stopped {
+        eprintln!("what the tests shared did not stop well: {error:#}");
+    }
+    stopped.is_ok()
+}
+
+fn run_alone(runtime: &Arc<Runtime>, arguments: &Arguments, tests: Vec<(String, Test)>) -> bool {
+    let trials = tests.into_iter().map(|(name, test)| {
+        let runtime = Arc::clone(runtime);
+        Trial::test(name, move || {
+            on(&runtime, within_limit(test()))?;
+            // A test that succeeded may leave it to the drop to stop its control plane.
+            for folder in kept_logs() {
+                fs::remove_dir_all(folder)?;
+            }
+            Ok(())
+        })
+    });
+    !libtest_mimic::run(arguments, trials.collect()).has_failed()
 }
 
 fn on(runtime: &Runtime, test: impl Future<Output = Result<()>>) -> Result<(), Failed> {

@@ -77,6 +77,8 @@ impl User {
 pub(super) struct Access {
     pub(super) server: String,
     pub(super) certificate_authority: PathBuf,
+    /// Signs ServiceAccount tokens.
+    pub(super) service_account_key: PathBuf,
     pub(super) folder: PathBuf,
 }
 
@@ -133,6 +135,8 @@ impl Access {
 /// A client with the identity of a kubeconfig file.
 pub async fn client(kubeconfig: &Path) -> Result<Client> {
     let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
-    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    // The environment's proxy cannot reach this machine's loopback.
+    config.proxy_url = None;
     Ok(Client::try_from(config)?)
 }

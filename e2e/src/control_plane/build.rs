@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use tokio::process::Command;
 
+use super::process::tail;
+
 /// How often a line says that a build is still going on.
 const PROGRESS: Duration = Duration::from_secs(10);
 
@@ -117,7 +119,8 @@ impl Sources {
     fn parts(&self, bin: &Path) -> Result<Vec<Part>> {
         let text = |name: &str| read(&self.folder.join(name));
         let go_build = |name: &str, package: &str, ldflags: String, inputs: String| {
-            let output = bin.join(format!("{name}.new")).display().to_string();
+            // The slash makes it a folder.
+            let output = bin.join(format!("{name}.new/")).display().to_string();
             let arguments = ["build", "-trimpath", "-ldflags", &ldflags, "-o", &output, package]
                 .map(str::to_owned)
                 .to_vec();
@@ -183,42 +186,52 @@ impl Part {
         bin.join(format!("{}.recipe", self.name))
     }
 
+    /// Where go puts the program; it gets its place in one step when it is complete.
+    fn output(&self, bin: &Path) -> PathBuf {
+        bin.join(format!("{}.new", self.name))
+    }
+
     fn is_fresh(&self, bin: &Path) -> bool {
         bin.join(&self.name).exists() && fs::read_to_string(self.stamp(bin)).is_ok_and(|built| built == self.recipe)
     }
 
     async fn build(&self, bin: &Path, label: &str) -> Result<()> {
-        let fresh = bin.join(format!("{}.new", self.name));
         let log = bin.join(format!("{}.log", self.name));
+        let built = self.output(bin);
         let output = File::create(&log).with_context(|| format!("cannot create {}", log.display()))?;
-        let install = tempfile::tempdir_in(bin).context("cannot create a folder to build in")?;
-        let mut go = Command::new("go");
+        // On the leash a build ends with us. Only the leash itself, which takes a second, is built without.
+        let mut go = if self.name == "leash" {
+            Command::new("go")
+        } else {
+            let mut leash = Command::new(bin.join("leash"));
+            leash.arg("go");
+            leash
+        };
         go.args(&self.arguments).current_dir(&self.folder).kill_on_drop(true);
-        go.envs([("CGO_ENABLED", "0"), ("GOTOOLCHAIN", "local"), ("GOWORK", "off")])
-            .env("GOBIN", install.path());
-        go.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
+        go.envs([("CGO_ENABLED", "0"), ("GOTOOLCHAIN", "local"), ("GOWORK", "off")]);
+        go.env("GOBIN", &built).stdin(Stdio::piped());
+        go.stdout(output.try_clone()?).stderr(output);
         let started = Instant::now();
         eprintln!("control plane: building {label}");
         let mut child = go.spawn().context("cannot start go")?;
+        // `wait` would close it, and the leash would take that for our end.
+        let stdin = child.stdin.take();
         let status = loop {
-            match tokio::time::timeout(PROGRESS, child.wait()).await {
-                Ok(status) => break status?,
-                Err(_) => eprintln!(
-                    "control plane: building {label}, {} s so far",
-                    started.elapsed().as_secs()
-                ),
-            }
+            let Ok(status) = tokio::time::timeout(PROGRESS, child.wait()).await else {
+                let seconds = started.elapsed().as_secs();
+                eprintln!("control plane: building {label}, {seconds} s so far");
+                continue;
+            };
+            break status?;
         };
+        drop(stdin);
         if !status.success() {
-            bail!("building {} failed:\n{}", self.name, super::process::tail(&log, 30));
+            bail!("building {} failed:\n{}", self.name, tail(&log, 30));
         }
-        let installed = install.path().join(&self.name);
         // A running copy keeps its old file; the new one takes only the name.
-        fs::rename(
-            if installed.exists() { &installed } else { &fresh },
-            bin.join(&self.name),
-        )
-        .with_context(|| format!("go built no {}", self.name))?;
+        let renamed = fs::rename(built.join(&self.name), bin.join(&self.name));
+        renamed.with_context(|| format!("go built no {}", self.name))?;
+        fs::remove_dir_all(&built)?;
         fs::write(self.stamp(bin), &self.recipe)?;
         Ok(())
     }

@@ -17,7 +17,8 @@ use tokio::process::Command;
 use tokio::sync::Mutex;
 
 use super::build::workspace;
-use super::plane::{ControlPlane, free_port};
+use super::parts::free_port;
+use super::plane::ControlPlane;
 use super::process::{Order, Process};
 use super::wait::wait_for;
 
@@ -55,7 +56,7 @@ impl ControllerOptions {
     }
 }
 
-/// A running first-consumer. It ends with its control plane at the latest.
+/// A running first-consumer. Dropping it kills it; it ends with its control plane at the latest.
 #[derive(Debug)]
 pub struct Controller {
     process: Arc<Process>,
@@ -107,11 +108,7 @@ impl Controller {
     /// Waits until `/readyz` says yes. Fails if the binary has ended, with the end of its log.
     pub async fn wait_ready(&self) -> Result<()> {
         wait_for(READY_WITHIN, "first-consumer is ready", async || {
-            ensure!(
-                !self.process.has_ended(),
-                "first-consumer has ended:\n{}",
-                self.process.log_tail()
-            );
+            ensure!(!self.process.has_ended(), "first-consumer has ended");
             Ok(self.get("/readyz").await.is_ok().then_some(()))
         })
         .await
@@ -163,6 +160,16 @@ impl Controller {
     #[must_use]
     pub fn id(&self) -> u32 {
         self.process.id()
+    }
+}
+
+impl Drop for Controller {
+    fn drop(&mut self) {
+        // One that has ended on its own stays listed, so that the control plane's `stop` tells of it.
+        if !self.process.has_ended() {
+            self.plane.forget(&self.process);
+            self.process.kill_blocking();
+        }
     }
 }
 
@@ -233,6 +240,19 @@ async fn binary(release: bool) -> Result<PathBuf> {
     build.args(["--message-format", "json-render-diagnostics"]);
     if release {
         build.arg("--release");
+    }
+    // What `cargo test` tells its tests about their package: some build scripts read it and would run again each time.
+    let package = [
+        "CARGO_PKG_",
+        "CARGO_MANIFEST_",
+        "CARGO_CRATE_",
+        "CARGO_BIN_",
+        "CARGO_PRIMARY_",
+    ];
+    for (name, _) in std::env::vars_os() {
+        if package.iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
+            build.env_remove(name);
+        }
     }
     build
         .current_dir(workspace())

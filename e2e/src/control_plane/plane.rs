@@ -1,11 +1,7 @@
 //! Starts and stops one control plane.
 
-use std::ffi::OsString;
-use std::fs;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
@@ -17,14 +13,10 @@ use super::audit::Calls;
 use super::build::{Programs, programs};
 use super::nodes::{self, NodeSpec};
 use super::objects;
+use super::parts::{self, UP_WITHIN};
 use super::process::{Order, Process};
 use super::run::{Reason, Run};
 use super::wait::wait_for;
-
-/// How long any part may take until it is usable.
-const UP_WITHIN: Duration = Duration::from_secs(60);
-/// Another program may take a free port before we use it; so often we choose anew.
-const PORT_ATTEMPTS: usize = 3;
 
 /// What a control plane should be like.
 #[derive(Clone, Debug)]
@@ -63,23 +55,25 @@ impl ControlPlane {
     pub async fn start(options: Options) -> Result<Self> {
         let programs = programs().await?;
         let run = Run::new(&programs.leash, options.keep_logs_on_failure)?;
-        let folder = run.folder().to_owned();
-        write_files(&folder)?;
-        let etcd = start_etcd(&run, &programs).await?;
-        let (access, admin) = start_apiserver(&run, &programs, &etcd).await?;
+        parts::write_files(run.folder())?;
+        let etcd = parts::start_etcd(&run, &programs).await?;
+        let (access, admin) = parts::start_apiserver(&run, &programs, &etcd).await?;
+        parts::start_controllers(&run, &programs, &access)?;
         let plane = Self {
             run,
             programs,
             access,
             admin,
         };
-        plane.start_controllers()?;
         objects::apply(&plane.admin, include_str!("yaml/rbac.yaml")).await?;
         plane.apply_crds().await?;
         objects::apply(&plane.admin, include_str!("yaml/local-path.yaml")).await?;
-        plane.start_kwok()?;
+        parts::start_kwok(&plane.run, &plane.programs, &plane.access)?;
         if options.local_path {
-            plane.start_local_path().await?;
+            let kubeconfig = plane
+                .service_account_kubeconfig("local-path-storage", "local-path-provisioner")
+                .await?;
+            parts::start_local_path(&plane.run, &plane.programs, &kubeconfig)?;
         }
         // The first sign of life of the controller manager, without which no pod can be created.
         plane.wait_for_default_account("default").await?;
@@ -98,7 +92,10 @@ impl ControlPlane {
 
     /// Whether all parts still run; else an error that names the part and shows the end of its log.
     pub fn check(&self) -> Result<()> {
-        self.run.processes().iter().try_for_each(|process| check(process))
+        self.run
+            .processes()
+            .iter()
+            .try_for_each(|process| parts::check(process))
     }
 
     /// The folder with logs, kubeconfigs and etcd's data; gone after the stop.
@@ -113,7 +110,7 @@ impl ControlPlane {
         self.run.processes()
     }
 
-    /// The harness's own client: cluster admin, retries off.
+    /// The harness's own client: cluster admin.
     #[must_use]
     pub fn client(&self) -> Client {
         self.admin.clone()
@@ -221,70 +218,6 @@ impl ControlPlane {
         objects::apply_crds(&self.admin, own).await
     }
 
-    /// kube-scheduler and kube-controller-manager, which need nothing but the API server.
-    fn start_controllers(&self) -> Result<()> {
-        let certificate_authority = self.access.certificate_authority.display();
-        let common = |user| -> Result<[String; 5]> {
-            Ok([
-                format!("--kubeconfig={}", self.access.user_kubeconfig(user)?.display()),
-                "--leader-elect=false".to_owned(),
-                "--secure-port=0".to_owned(),
-                "--kube-api-qps=500".to_owned(),
-                "--kube-api-burst=1000".to_owned(),
-            ])
-        };
-        let mut manager = common(User::ControllerManager)?.to_vec();
-        manager.extend([
-            // Without it most controllers have no rights of their own, and nodes keep their not-ready taint.
-            "--use-service-account-credentials=true".to_owned(),
-            "--node-monitor-period=1s".to_owned(),
-            format!("--root-ca-file={certificate_authority}"),
-            format!(
-                "--service-account-private-key-file={}",
-                self.folder().join("certificates/apiserver.key").display()
-            ),
-        ]);
-        let program = &self.programs.control_plane;
-        start(&self.run, program, "kube-scheduler", common(User::Scheduler)?.to_vec())?;
-        start(&self.run, program, "kube-controller-manager", manager)?;
-        Ok(())
-    }
-
-    fn start_kwok(&self) -> Result<()> {
-        let arguments = vec![
-            format!("--kubeconfig={}", self.access.user_kubeconfig(User::Kwok)?.display()),
-            format!("--config={}", self.folder().join("stages.yaml").display()),
-            "--manage-all-nodes=true".to_owned(),
-            "--node-lease-duration-seconds=40".to_owned(),
-        ];
-        self.start_process(order("kwok", &self.programs.kwok, arguments))
-            .map(drop)
-    }
-
-    async fn start_local_path(&self) -> Result<()> {
-        let kubeconfig = self
-            .service_account_kubeconfig("local-path-storage", "local-path-provisioner")
-            .await?;
-        let folder = self.folder();
-        let mut arguments = vec!["start".to_owned()];
-        arguments.extend([
-            format!("--kubeconfig={}", kubeconfig.display()),
-            format!("--config={}", folder.join("config.json").display()),
-            format!("--helper-pod-file={}", folder.join("helper-pod.yaml").display()),
-            "--helper-image=busybox".to_owned(),
-            "--service-account-name=local-path-provisioner".to_owned(),
-        ]);
-        let mut order = order(
-            "local-path-provisioner",
-            &self.programs.local_path_provisioner,
-            arguments,
-        );
-        order
-            .environment
-            .push(("CONFIG_MOUNT_PATH".to_owned(), folder.display().to_string()));
-        self.start_process(order).map(drop)
-    }
-
     async fn wait_for_default_account(&self, namespace: &str) -> Result<()> {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client(), namespace);
         wait_for(
@@ -297,147 +230,4 @@ impl ControlPlane {
         )
         .await
     }
-}
-
-fn write_files(folder: &Path) -> Result<()> {
-    let local_path = r#"{"nodePathMap":[{"node":"DEFAULT_PATH_FOR_NON_LISTED_NODES","paths":["/opt/local-path"]}]}"#;
-    let files = [
-        ("audit-policy.yaml", include_str!("yaml/audit-policy.yaml")),
-        ("stages.yaml", include_str!("yaml/stages.yaml")),
-        ("helper-pod.yaml", include_str!("yaml/local-path-helper.yaml")),
-        ("config.json", local_path),
-        ("tokens.csv", &User::token_file()),
-    ];
-    for (name, text) in files {
-        fs::write(folder.join(name), text).with_context(|| format!("cannot write {name}"))?;
-    }
-    Ok(())
-}
-
-/// Returns the URL of etcd.
-async fn start_etcd(run: &Run, programs: &Programs) -> Result<String> {
-    for _ in 0..PORT_ATTEMPTS {
-        let [client, peer] = [free_port()?, free_port()?].map(|port| format!("http://127.0.0.1:{port}"));
-        let arguments = vec![
-            format!("--data-dir={}", run.folder().join("etcd").display()),
-            format!("--listen-client-urls={client}"),
-            format!("--advertise-client-urls={client}"),
-            format!("--listen-peer-urls={peer}"),
-            format!("--initial-advertise-peer-urls={peer}"),
-            format!("--initial-cluster=default={peer}"),
-            "--unsafe-no-fsync=true".to_owned(),
-            "--log-level=warn".to_owned(),
-        ];
-        let etcd = start(run, &programs.control_plane, "etcd", arguments)?;
-        let address = client.trim_start_matches("http://");
-        let up = wait_for(UP_WITHIN, "etcd listens", async || {
-            check(&etcd)?;
-            Ok(tokio::net::TcpStream::connect(address).await.ok())
-        });
-        match up.await {
-            Ok(_) => return Ok(client),
-            Err(error) => another_port(run, &etcd, error)?,
-        }
-    }
-    bail!("etcd found no free port")
-}
-
-/// Returns how to reach the API server, and the admin's client.
-async fn start_apiserver(run: &Run, programs: &Programs, etcd: &str) -> Result<(Access, Client)> {
-    let folder = run.folder();
-    let file = |name: &str| folder.join(name).display().to_string();
-    for _ in 0..PORT_ATTEMPTS {
-        let port = free_port()?;
-        let access = Access {
-            server: format!("https://127.0.0.1:{port}"),
-            // kube-apiserver makes it, with a key that also signs ServiceAccount tokens.
-            certificate_authority: folder.join("certificates/apiserver.crt"),
-            folder: folder.to_owned(),
-        };
-        let arguments = vec![
-            format!("--etcd-servers={etcd}"),
-            "--bind-address=127.0.0.1".to_owned(),
-            format!("--secure-port={port}"),
-            format!("--cert-dir={}", file("certificates")),
-            "--authorization-mode=Node,RBAC".to_owned(),
-            format!("--token-auth-file={}", file("tokens.csv")),
-            "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
-            format!("--service-account-key-file={}", file("certificates/apiserver.key")),
-            format!(
-                "--service-account-signing-key-file={}",
-                file("certificates/apiserver.key")
-            ),
-            "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
-            "--endpoint-reconciler-type=none".to_owned(),
-            "--allow-privileged=true".to_owned(),
-            format!("--audit-policy-file={}", file("audit-policy.yaml")),
-            format!("--audit-log-path={}", file("audit.jsonl")),
-            // In megabytes; the default rotates, and the calls so far would be in two files.
-            "--audit-log-maxsize=10000".to_owned(),
-        ];
-        let apiserver = start(run, &programs.control_plane, "kube-apiserver", arguments)?;
-        let kubeconfig = access.user_kubeconfig(User::Admin)?;
-        let up = wait_for(UP_WITHIN, "kube-apiserver is ready", async || {
-            check(&apiserver)?;
-            if !access.certificate_authority.exists() {
-                return Ok(None);
-            }
-            let Ok(admin) = client(&kubeconfig).await else {
-                return Ok(None);
-            };
-            let request = http::Request::get("/readyz").body(Vec::new())?;
-            Ok(admin.request_text(request).await.is_ok().then_some(admin))
-        });
-        match up.await {
-            Ok(admin) => return Ok((access, admin)),
-            Err(error) => another_port(run, &apiserver, error)?,
-        }
-    }
-    bail!("kube-apiserver found no free port")
-}
-
-/// Passes the error on, unless the part ended because somebody else has its port.
-fn another_port(run: &Run, process: &Arc<Process>, error: anyhow::Error) -> Result<()> {
-    if process.has_ended() && process.log_tail().contains("address already in use") {
-        run.forget(process);
-        return Ok(());
-    }
-    if process.has_ended() {
-        Err(error)
-    } else {
-        Err(error.context(process.log_tail()))
-    }
-}
-
-fn check(process: &Process) -> Result<()> {
-    if process.has_ended() {
-        bail!(
-            "{} has ended; the end of its log:\n{}",
-            process.name(),
-            process.log_tail()
-        );
-    }
-    Ok(())
-}
-
-/// One of the parts in the control-plane program.
-fn start(run: &Run, program: &Path, part: &str, arguments: Vec<String>) -> Result<Arc<Process>> {
-    let mut order = order(part, program, arguments);
-    order.arguments.insert(0, part.into());
-    run.start(order)
-}
-
-fn order<'a>(name: &'a str, program: &'a Path, arguments: Vec<String>) -> Order<'a> {
-    let arguments = arguments.into_iter().map(OsString::from).collect();
-    Order {
-        name,
-        program,
-        arguments,
-        environment: Vec::new(),
-    }
-}
-
-/// A port of 127.0.0.1 that was free a moment ago.
-pub(super) fn free_port() -> Result<u16> {
-    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }

@@ -24,7 +24,7 @@ pub struct Order<'a> {
     pub program: &'a Path,
     /// Its arguments.
     pub arguments: Vec<OsString>,
-    /// Variables that it gets besides our own.
+    /// The variables that it gets; of our own only `PATH`.
     pub environment: Vec<(String, String)>,
 }
 
@@ -42,11 +42,11 @@ impl Process {
         let log = folder.join(format!("{}.log", order.name));
         let output = File::options().create(true).append(true).open(&log)?;
         let mut command = Command::new(leash);
-        command
-            .arg(order.program)
-            .args(order.arguments)
-            .envs(order.environment)
-            .current_dir(folder);
+        command.arg(order.program).args(order.arguments).current_dir(folder);
+        // What a user has set for their own etcd, kwok or first-consumer must not leak in; nor their home's files.
+        command.env_clear().env("HOME", folder);
+        command.envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
+        command.envs(order.environment);
         command.stdin(Stdio::piped()).stdout(output.try_clone()?).stderr(output);
         let child = command
             .spawn()

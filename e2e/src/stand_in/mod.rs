@@ -34,6 +34,16 @@ use tokio_util::sync::CancellationToken;
 pub const CSI_DRIVER: &str = "local.csi.example";
 /// The class of the populator path.
 pub const CSI_CLASS: &str = "local-csi";
+/// Name of the CSI-like provisioner whose volumes can be reached from a whole zone.
+pub const ZONAL_DRIVER: &str = "zonal.csi.example";
+/// Its class.
+pub const ZONAL_CLASS: &str = "zonal-csi";
+
+/// Each provisioner with the node label that tells from where its volumes can be reached.
+const DRIVERS: [(&str, &str); 2] = [
+    (CSI_DRIVER, "kubernetes.io/hostname"),
+    (ZONAL_DRIVER, "topology.kubernetes.io/zone"),
+];
 
 /// How the stand-ins begin.
 #[derive(Clone, Copy, Debug)]
@@ -99,16 +109,12 @@ impl StandIns {
         let mut group = Group::new(provisioner);
         let hand = group.hand.clone();
         let takes = options.provisioning_takes;
-        let provisioner = provisioner::Provisioner::new(hand.clone(), CSI_DRIVER, takes, faults.clone());
-        group.add(&mut tasks, &stop, provisioner);
-        group.add(
-            &mut tasks,
-            &stop,
-            provisioner::Reclaimer {
-                hand,
-                driver: CSI_DRIVER,
-            },
-        );
+        for (driver, topology) in DRIVERS {
+            let (hand, faults) = (hand.clone(), faults.clone());
+            let provisioner = provisioner::Provisioner::new(hand.clone(), (driver, topology), takes, faults);
+            group.add(&mut tasks, &stop, provisioner);
+            group.add(&mut tasks, &stop, provisioner::Reclaimer { hand, driver });
+        }
         group
             .watch(&mut tasks, &stop, &provisioner::KINDS, true)
             .await

@@ -9,7 +9,9 @@ use super::{
 };
 use crate::world::provisioner::{Fault, View, Write, next, volume_name};
 use anyhow::Result;
-use serde_json::json;
+use k8s_openapi::api::core::v1::Node;
+use kube::{Api, ResourceExt as _};
+use serde_json::{Value, json};
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
@@ -55,6 +57,8 @@ pub struct Provisioner {
     pub hand: Arc<Hand>,
     /// Its name: that of the StorageClass's provisioner and of the CSIDriver object.
     pub driver: &'static str,
+    /// The node label that tells from where its volumes can be reached.
+    pub topology: &'static str,
     /// How long the driver works on a volume.
     pub takes: Duration,
     /// What goes wrong.
@@ -65,10 +69,16 @@ pub struct Provisioner {
 impl Provisioner {
     /// A provisioner.
     #[must_use]
-    pub fn new(hand: Arc<Hand>, driver: &'static str, takes: Duration, faults: Arc<Faults>) -> Self {
+    pub fn new(
+        hand: Arc<Hand>,
+        (driver, topology): (&'static str, &'static str),
+        takes: Duration,
+        faults: Arc<Faults>,
+    ) -> Self {
         Self {
             hand,
             driver,
+            topology,
             takes,
             faults,
             begun: Mutex::default(),
@@ -117,12 +127,20 @@ impl Provisioner {
         self.begun.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
     }
 
+    /// From where a volume made for a node can be reached.
+    async fn affinity(&self, node: &str) -> Result<Value> {
+        let node = Api::<Node>::all(self.hand.client().clone()).get(node).await?;
+        let place = node.labels().get(self.topology);
+        let term = json!({ "key": self.topology, "operator": "In", "values": [place] });
+        Ok(json!({ "required": { "nodeSelectorTerms": [{ "matchExpressions": [term] }] } }))
+    }
+
     async fn create(&self, claim: &Object, node: Option<String>) -> Result<()> {
         let (meta, spec) = (&claim.metadata, &claim.data["spec"]);
-        let affinity = node.map(|node| {
-            let term = json!({ "key": "kubernetes.io/hostname", "operator": "In", "values": [node] });
-            json!({ "required": { "nodeSelectorTerms": [{ "matchExpressions": [term] }] } })
-        });
+        let affinity = match node {
+            Some(node) => Some(self.affinity(&node).await?),
+            None => None,
+        };
         let name = volume_name(&read::uid(claim));
         let body = json!({
             "metadata": {

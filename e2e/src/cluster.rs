@@ -1,0 +1,59 @@
+//! A whole cluster: the control plane, the neighbours' stand-ins, and first-consumer's own manifests.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+
+use crate::control_plane::{ControlPlane, Options, User, workspace};
+use crate::stand_in::{self, StandIns};
+use crate::suite::Shared;
+
+/// Storage classes and CSI drivers beside the real local-path.
+const STORAGE: &str = include_str!("../stand_in_storage.yaml");
+
+/// The user that the product's requests come from.
+pub const ACCOUNT: &str = "system:serviceaccount:first-consumer:first-consumer";
+
+/// A running cluster, with everything installed but no controller of ours running.
+pub struct Cluster {
+    /// The control plane.
+    pub plane: ControlPlane,
+    /// CDI, virt-controller and the CSI provisioner.
+    pub stand_ins: StandIns,
+}
+
+impl Cluster {
+    /// Starts a cluster and applies `manifests/`.
+    pub async fn start(options: Options, neighbours: stand_in::Options) -> Result<Self> {
+        let plane = ControlPlane::start(options).await?;
+        plane.apply(STORAGE).await?;
+        plane.apply_kustomization(&workspace().join("manifests/base")).await?;
+        let stand_ins = StandIns::start(
+            plane.client_as(User::Cdi).await?,
+            plane.client_as(User::VirtController).await?,
+            plane.client_as(User::CsiProvisioner).await?,
+            neighbours,
+        )
+        .await?;
+        Ok(Self { plane, stand_ins })
+    }
+}
+
+impl Shared for Cluster {
+    async fn stop(self) -> Result<()> {
+        self.stand_ins.stop().await;
+        self.plane.stop().await
+    }
+}
+
+/// A cluster with default nodes and neighbours, to be shared by scenarios that keep to their own namespaces.
+pub async fn shared() -> Result<Cluster> {
+    Cluster::start(Options::default(), stand_in::Options::default()).await
+}
+
+/// A cluster that one scenario has for itself.
+pub async fn alone(options: Options) -> Result<Arc<Cluster>> {
+    Cluster::start(options, stand_in::Options::default())
+        .await
+        .map(Arc::new)
+}

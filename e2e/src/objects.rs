@@ -1,0 +1,203 @@
+//! VMs, claims and pods as users write them.
+
+use serde_json::{Value, json};
+
+/// The legacy path, on the real local-path-provisioner.
+pub const LOCAL_PATH: &str = "local-path";
+
+/// A VM to be.
+#[derive(Clone, Debug)]
+pub struct Vm {
+    name: String,
+    disks: Vec<(String, String)>,
+    plain_claims: Vec<String>,
+    run_strategy: &'static str,
+    annotations: Value,
+    disk_annotations: Value,
+    spec: Value,
+}
+
+impl Vm {
+    /// A halted VM without disks that asks for nothing.
+    #[must_use]
+    pub fn halted(name: &str) -> Self {
+        Self {
+            name: name.into(),
+            disks: Vec::new(),
+            plain_claims: Vec::new(),
+            run_strategy: "Halted",
+            annotations: json!({}),
+            disk_annotations: json!({}),
+            spec: json!({}),
+        }
+    }
+
+    /// A VM that shall run.
+    #[must_use]
+    pub fn started(name: &str) -> Self {
+        Self {
+            run_strategy: "Always",
+            ..Self::halted(name)
+        }
+    }
+
+    /// With a DataVolume of its own, on a class.
+    #[must_use]
+    pub fn disk(mut self, name: &str, class: &str) -> Self {
+        self.disks.push((name.into(), class.into()));
+        self
+    }
+
+    /// With the two disks `NAME-root` and `NAME-data` on one class.
+    #[must_use]
+    pub fn two_disks(self, class: &str) -> Self {
+        let [root, data] = [format!("{}-root", self.name), format!("{}-data", self.name)];
+        self.disk(&root, class).disk(&data, class)
+    }
+
+    /// With a claim that exists beside it.
+    #[must_use]
+    pub fn plain_claim(mut self, name: &str) -> Self {
+        self.plain_claims.push(name.into());
+        self
+    }
+
+    /// That asks to be served, or not to be.
+    #[must_use]
+    pub fn provision(mut self, value: &str) -> Self {
+        self.annotations["first-consumer.kubevirt.io/provision"] = json!(value);
+        self
+    }
+
+    /// Whose DataVolumes carry an annotation.
+    #[must_use]
+    pub fn disk_annotation(mut self, key: &str, value: &str) -> Self {
+        self.disk_annotations[key] = json!(value);
+        self
+    }
+
+    /// Whose VMI spec has these fields, too.
+    #[must_use]
+    pub fn spec(mut self, field: &str, value: Value) -> Self {
+        self.spec[field] = value;
+        self
+    }
+
+    /// Names of its claims, in spec order.
+    #[must_use]
+    pub fn claims(&self) -> Vec<String> {
+        let disks = self.disks.iter().map(|(name, _)| name);
+        disks.chain(&self.plain_claims).cloned().collect()
+    }
+
+    /// The spec of its VMI.
+    #[must_use]
+    pub fn vmi_spec(&self) -> Value {
+        let mut spec = self.spec.clone();
+        let disks = self
+            .disks
+            .iter()
+            .map(|(name, _)| json!({"name": name, "dataVolume": {"name": name}}));
+        let claims = self
+            .plain_claims
+            .iter()
+            .map(|name| json!({"name": name, "persistentVolumeClaim": {"claimName": name}}));
+        spec["volumes"] = disks.chain(claims).collect();
+        spec["domain"]["devices"]["disks"] = self
+            .claims()
+            .iter()
+            .map(|name| json!({"name": name, "disk": {"bus": "virtio"}}))
+            .collect();
+        spec["domain"]["memory"]["guest"] = json!("1Gi");
+        spec
+    }
+
+    /// The VirtualMachine.
+    #[must_use]
+    pub fn object(&self) -> Value {
+        let templates = self.disks.iter().map(|(name, class)| {
+            let mut template = data_volume(name, class);
+            template["metadata"]["annotations"] = self.disk_annotations.clone();
+            json!({"metadata": template["metadata"], "spec": template["spec"]})
+        });
+        json!({
+            "apiVersion": "kubevirt.io/v1",
+            "kind": "VirtualMachine",
+            "metadata": {"name": self.name, "annotations": self.annotations},
+            "spec": {
+                "runStrategy": self.run_strategy,
+                "dataVolumeTemplates": templates.collect::<Value>(),
+                "template": {"metadata": {"labels": {"vm": self.name}}, "spec": self.vmi_spec()},
+            },
+        })
+    }
+
+    /// A VirtualMachineInstance without a VM, whose DataVolumes [`Vm::data_volumes`] somebody has to make.
+    #[must_use]
+    pub fn bare_vmi(&self) -> Value {
+        json!({
+            "apiVersion": "kubevirt.io/v1",
+            "kind": "VirtualMachineInstance",
+            "metadata": {"name": self.name, "labels": {"vm": self.name}, "annotations": self.annotations},
+            "spec": self.vmi_spec(),
+        })
+    }
+
+    /// Its DataVolumes as objects of their own.
+    #[must_use]
+    pub fn data_volumes(&self) -> Vec<Value> {
+        self.disks
+            .iter()
+            .map(|(name, class)| data_volume(name, class))
+            .collect()
+    }
+}
+
+/// A DataVolume that imports from an address that nobody reads.
+#[must_use]
+pub fn data_volume(name: &str, class: &str) -> Value {
+    json!({
+        "apiVersion": "cdi.kubevirt.io/v1beta1",
+        "kind": "DataVolume",
+        "metadata": {"name": name},
+        "spec": {
+            "source": {"http": {"url": "http://images.example/disk.img"}},
+            "storage": {
+                "storageClassName": class,
+                "accessModes": ["ReadWriteOnce"],
+                "volumeMode": "Filesystem",
+                "resources": {"requests": {"storage": "1Gi"}},
+            },
+        },
+    })
+}
+
+/// A claim that no DataVolume controls.
+#[must_use]
+pub fn claim(name: &str, class: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": name},
+        "spec": {
+            "storageClassName": class,
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "1Gi"}},
+        },
+    })
+}
+
+/// A pod of somebody else that lists a claim, on nodes with a label.
+#[must_use]
+pub fn pod(name: &str, claim: &str, node_selector: &Value) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {
+            "nodeSelector": node_selector,
+            "containers": [{"name": "main", "image": "pause"}],
+            "volumes": [{"name": "disk", "persistentVolumeClaim": {"claimName": claim}}],
+        },
+    })
+}

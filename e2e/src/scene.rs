@@ -1,0 +1,373 @@
+//! A scene: one namespace of a cluster, with or without a controller of ours that serves it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use futures::{StreamExt as _, pin_mut};
+use k8s_openapi::api::core::v1::{Event, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::{Api, Client, ResourceExt as _};
+use serde_json::Value;
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::cluster::{ACCOUNT, Cluster};
+use crate::control_plane::{Calls, Controller, ControllerOptions, wait_for};
+
+/// Long enough for a provisioner that missed something and looks again after 15 s, and for a busy machine.
+pub const SOON: Duration = Duration::from_mins(1);
+
+/// The label of our pods.
+const MANAGED: &str = "first-consumer.kubevirt.io/managed";
+
+/// One namespace of a cluster.
+pub struct Scene {
+    /// The cluster.
+    pub cluster: Arc<Cluster>,
+    /// The namespace.
+    pub namespace: String,
+    controller: Option<Controller>,
+    ready_at: Timestamp,
+    made: Arc<Mutex<Vec<Pod>>>,
+    _watch: AbortOnDropHandle<()>,
+}
+
+/// How many requests our controller may make in a scene.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Requests {
+    /// Pods created.
+    pub creates: usize,
+    /// Pods deleted.
+    pub deletes: usize,
+    /// Events written, at most.
+    pub events: usize,
+}
+
+/// What a served VM costs (design section 11).
+pub const SERVED_ONCE: Requests = Requests {
+    creates: 1,
+    deletes: 1,
+    events: 3,
+};
+
+/// What a VM costs that is not ours to serve.
+pub const UNTOUCHED: Requests = Requests {
+    creates: 0,
+    deletes: 0,
+    events: 0,
+};
+
+impl Scene {
+    /// A namespace without a controller.
+    pub async fn without_controller(cluster: Arc<Cluster>, namespace: &str) -> Result<Self> {
+        cluster.plane.add_namespace(namespace).await?;
+        let made = Arc::default();
+        let watch = tokio::spawn(watch_own_pods(
+            cluster.plane.client(),
+            namespace.to_owned(),
+            Arc::clone(&made),
+        ));
+        Ok(Self {
+            cluster,
+            namespace: namespace.into(),
+            controller: None,
+            ready_at: Timestamp::now(),
+            made,
+            _watch: AbortOnDropHandle::new(watch),
+        })
+    }
+
+    /// A namespace with a controller that serves it alone.
+    pub async fn new(cluster: Arc<Cluster>, namespace: &str) -> Result<Self> {
+        let mut scene = Self::without_controller(cluster, namespace).await?;
+        scene.start_controller(&[]).await?;
+        Ok(scene)
+    }
+
+    /// Starts a controller for this namespace, with more environment, and waits until it is ready.
+    pub async fn start_controller(&mut self, environment: &[(&str, &str)]) -> Result<()> {
+        let mut options = ControllerOptions::watching(&self.namespace);
+        options.environment.extend(
+            environment
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned())),
+        );
+        let controller = Controller::start(&self.cluster.plane, &options).await?;
+        controller.wait_ready().await?;
+        self.controller = Some(controller);
+        self.ready_at = Timestamp::now();
+        Ok(())
+    }
+
+    /// Kills the controller with SIGKILL.
+    pub async fn kill_controller(&mut self) -> Result<()> {
+        self.controller.take().context("no controller runs")?.kill().await;
+        Ok(())
+    }
+
+    /// The harness's client.
+    #[must_use]
+    pub fn client(&self) -> Client {
+        self.cluster.plane.client()
+    }
+
+    /// Pods of this namespace.
+    #[must_use]
+    pub fn pods(&self) -> Api<Pod> {
+        Api::namespaced(self.client(), &self.namespace)
+    }
+
+    fn api(&self, api_version: &str, kind: &str) -> Api<DynamicObject> {
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+        Api::namespaced_with(self.client(), &self.namespace, &resource)
+    }
+
+    fn vms(&self) -> Api<DynamicObject> {
+        self.api("kubevirt.io/v1", "VirtualMachine")
+    }
+
+    fn data_volumes(&self) -> Api<DynamicObject> {
+        self.api("cdi.kubevirt.io/v1beta1", "DataVolume")
+    }
+
+    /// Creates an object in this namespace.
+    pub async fn create(&self, object: Value) -> Result<DynamicObject> {
+        let object: DynamicObject = serde_json::from_value(object)?;
+        let types = object.types.clone().context("an object without a kind")?;
+        let api = self.api(&types.api_version, &types.kind);
+        api.create(&PostParams::default(), &object)
+            .await
+            .with_context(|| format!("cannot create {}", object.name_any()))
+    }
+
+    /// Merges a patch into a VM.
+    pub async fn patch_vm(&self, name: &str, patch: &Value) -> Result<()> {
+        self.vms()
+            .patch(name, &PatchParams::default(), &Patch::Merge(patch))
+            .await?;
+        Ok(())
+    }
+
+    /// Deletes a VM and waits until it and its claims are gone.
+    pub async fn delete_vm(&self, name: &str, claims: &[String]) -> Result<()> {
+        self.vms().delete(name, &DeleteParams::background()).await?;
+        wait_for(SOON, "the VM and its claims are gone", async || {
+            let mut left = self.vms().get_opt(name).await?.is_some();
+            for claim in claims {
+                left |= self.claim(claim).await?.is_some();
+            }
+            Ok((!left).then_some(()))
+        })
+        .await
+    }
+
+    /// A claim of this namespace.
+    pub async fn claim(&self, name: &str) -> Result<Option<PersistentVolumeClaim>> {
+        let claims = Api::<PersistentVolumeClaim>::namespaced(self.client(), &self.namespace);
+        Ok(claims.get_opt(name).await?)
+    }
+
+    /// The phase of a DataVolume, empty if there is none yet.
+    pub async fn phase(&self, data_volume: &str) -> Result<String> {
+        let object = self.data_volumes().get_opt(data_volume).await?;
+        let phase = object.and_then(|object| Some(object.data.pointer("/status/phase")?.as_str()?.to_owned()));
+        Ok(phase.unwrap_or_default())
+    }
+
+    /// Waits until all these DataVolumes have a phase.
+    pub async fn wait_phase(&self, data_volumes: &[String], phase: &str) -> Result<()> {
+        let what = format!("{} in {phase} in {}", data_volumes.join(", "), self.namespace);
+        let waited = wait_for(SOON, &what, async || {
+            for data_volume in data_volumes {
+                if self.phase(data_volume).await? != phase {
+                    return Ok(None);
+                }
+            }
+            Ok(Some(()))
+        });
+        waited.await.with_context(|| self.controller_log())
+    }
+
+    /// Waits until a claim has a node, and returns it.
+    pub async fn wait_node(&self, claim: &str) -> Result<String> {
+        wait_for(SOON, &format!("claim {claim} has a node"), async || {
+            let claim = self.claim(claim).await?;
+            Ok(claim.and_then(|claim| claim.annotations().get("volume.kubernetes.io/selected-node").cloned()))
+        })
+        .await
+        .with_context(|| self.controller_log())
+    }
+
+    /// Our pods of this namespace.
+    pub async fn own_pods(&self) -> Result<Vec<Pod>> {
+        let ours = ListParams::default().labels(MANAGED);
+        Ok(self.pods().list(&ours).await?.items)
+    }
+
+    /// Waits until one of our pods has been seen, gone again or not, and returns the first.
+    pub async fn wait_made_pod(&self) -> Result<Pod> {
+        let first = async || {
+            Ok(self
+                .made
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .first()
+                .cloned())
+        };
+        wait_for(SOON, "a pod of ours was made", first)
+            .await
+            .with_context(|| self.controller_log())
+    }
+
+    /// Waits until one of our pods is there, and returns it.
+    pub async fn wait_own_pod(&self) -> Result<Pod> {
+        let waited = wait_for(SOON, "a pod of ours", async || Ok(self.own_pods().await?.pop()));
+        waited.await.with_context(|| self.controller_log())
+    }
+
+    /// Waits until none of our pods is there.
+    pub async fn wait_no_own_pod(&self) -> Result<()> {
+        let gone = async || Ok(self.own_pods().await?.is_empty().then_some(()));
+        wait_for(SOON, "no pod of ours", gone)
+            .await
+            .with_context(|| self.controller_log())
+    }
+
+    /// Waits until the VMI has a phase.
+    pub async fn wait_vmi(&self, name: &str, phase: &str) -> Result<DynamicObject> {
+        let vmis = self.api("kubevirt.io/v1", "VirtualMachineInstance");
+        wait_for(SOON, &format!("VMI {name} in {phase}"), async || {
+            let vmi = vmis.get_opt(name).await?;
+            Ok(vmi.filter(|vmi| vmi.data.pointer("/status/phase").and_then(Value::as_str) == Some(phase)))
+        })
+        .await
+    }
+
+    /// Waits until an Event with this reason is there, and returns its message.
+    pub async fn wait_event(&self, reason: &str) -> Result<String> {
+        wait_for(SOON, &format!("an Event {reason}"), async || {
+            Ok(self.events(reason).await?.pop())
+        })
+        .await
+    }
+
+    /// The messages of all Events with this reason.
+    pub async fn events(&self, reason: &str) -> Result<Vec<String>> {
+        let events = Api::<Event>::namespaced(self.client(), &self.namespace)
+            .list(&ListParams::default())
+            .await?;
+        let chosen = events
+            .items
+            .into_iter()
+            .filter(|event| event.reason.as_deref() == Some(reason));
+        Ok(chosen.map(|event| event.message.unwrap_or_default()).collect())
+    }
+
+    /// Waits until the controller's decision about the only subject that waits has this reason.
+    pub async fn wait_reason(&self, reason: &str) -> Result<()> {
+        let controller = self.controller.as_ref().context("no controller runs")?;
+        let line = format!("first_consumer_waiting_subjects{{reason=\"{reason}\"}} 1");
+        wait_for(SOON, &format!("reason {reason}"), async || {
+            Ok(controller.get("/metrics").await?.contains(&line).then_some(()))
+        })
+        .await
+        .with_context(|| self.controller_log())
+    }
+
+    /// What our controller has asked of the API server in this namespace since it was ready, Events and reads included.
+    pub fn calls(&self) -> Result<Calls> {
+        Ok(self.cluster.plane.calls()?.by(ACCOUNT).within(&self.namespace))
+    }
+
+    /// Fails unless our controller's requests were these, and CDI never met a pod of ours.
+    pub async fn expect(&self, expected: Requests) -> Result<()> {
+        self.expect_requests(expected)?;
+        let met = self.events("ImportTargetInUse").await?;
+        ensure!(met.is_empty(), "CDI met a pod: {met:?}");
+        Ok(())
+    }
+
+    /// Fails unless our controller's requests were these, with no read since it was ready, and none of them failed.
+    pub fn expect_requests(&self, expected: Requests) -> Result<()> {
+        let calls = self.calls()?;
+        let succeeded = |verb| calls.of(verb, "pods").iter().filter(|call| call.is_ok()).count();
+        let events = calls.filter(|call| call.resource == "events").len();
+        let found = Requests {
+            creates: succeeded("create"),
+            deletes: succeeded("delete"),
+            events,
+        };
+        let within =
+            found.creates == expected.creates && found.deletes == expected.deletes && found.events <= expected.events;
+        ensure!(within, "{found:?} instead of {expected:?}\n{}", self.controller_log());
+        let failed = calls.filter(|call| !call.is_ok());
+        ensure!(failed.is_empty(), "failed requests: {failed:?}");
+        let reads = calls
+            .since(self.ready_at)
+            .filter(|call| call.verb == "get" || call.verb == "list");
+        ensure!(reads.is_empty(), "reads after the start: {reads:?}");
+        Ok(())
+    }
+
+    /// Gives the controller time to do what it should not do.
+    pub async fn nothing_happens(&self) {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+    }
+
+    /// Fails unless all these claims have the same node, and returns it.
+    pub async fn one_node(&self, claims: &[String]) -> Result<String> {
+        let mut nodes = Vec::new();
+        for claim in claims {
+            nodes.push(self.wait_node(claim).await?);
+        }
+        nodes.dedup();
+        match &nodes[..] {
+            [node] => Ok(node.clone()),
+            nodes => bail!("disks on {nodes:?}"),
+        }
+    }
+
+    /// The zone that the volume of a bound claim can be reached from.
+    pub async fn volume_zone(&self, claim: &str) -> Result<String> {
+        let claim = self.claim(claim).await?.context("no claim")?;
+        let name = claim.spec.and_then(|spec| spec.volume_name).context("not bound")?;
+        let volume = Api::<PersistentVolume>::all(self.client()).get(&name).await?;
+        let required = volume
+            .spec
+            .and_then(|spec| spec.node_affinity?.required)
+            .context("no affinity")?;
+        let mut terms = required
+            .node_selector_terms
+            .into_iter()
+            .flat_map(|term| term.match_expressions.unwrap_or_default());
+        let zone = terms
+            .find(|term| term.key == "topology.kubernetes.io/zone")
+            .context("no zone")?;
+        Ok(zone.values.unwrap_or_default().join(","))
+    }
+
+    fn controller_log(&self) -> String {
+        let log = self.controller.as_ref().map(Controller::log).unwrap_or_default();
+        format!("log of the controller of {}:\n{log}", self.namespace)
+    }
+}
+
+/// Notes every pod of ours, since most are gone before anybody could ask for them.
+async fn watch_own_pods(client: Client, namespace: String, made: Arc<Mutex<Vec<Pod>>>) {
+    let pods = Api::<Pod>::namespaced(client, &namespace);
+    let events = watcher(pods, watcher::Config::default().labels(MANAGED))
+        .default_backoff()
+        .applied_objects();
+    pin_mut!(events);
+    while let Some(event) = events.next().await {
+        let Ok(pod) = event else { continue };
+        let mut made = made.lock().unwrap_or_else(PoisonError::into_inner);
+        if made.iter().all(|known| known.uid() != pod.uid()) {
+            made.push(pod);
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Halted VMs, which nobody else serves.
+
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result, ensure};
+use first_consumer_e2e::cluster::Cluster;
+use first_consumer_e2e::objects::{LOCAL_PATH, Vm};
+use first_consumer_e2e::scene::{Requests, SERVED_ONCE, Scene, UNTOUCHED};
+use first_consumer_e2e::stand_in::CSI_CLASS;
+use kube::ResourceExt as _;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+
+pub async fn legacy_two_disks(cluster: Arc<Cluster>) -> Result<()> {
+    two_disks(cluster, "halted-legacy", LOCAL_PATH, "WaitForFirstConsumer").await
+}
+
+pub async fn populator_two_disks(cluster: Arc<Cluster>) -> Result<()> {
+    two_disks(cluster, "halted-populator", CSI_CLASS, "PendingPopulation").await
+}
+
+async fn two_disks(cluster: Arc<Cluster>, namespace: &str, class: &str, waiting: &str) -> Result<()> {
+    let mut scene = Scene::without_controller(cluster, namespace).await?;
+    let vm = Vm::halted("db").two_disks(class).provision("true");
+    scene.create(vm.object()).await?;
+    scene.wait_phase(&vm.claims(), waiting).await?;
+    scene.nothing_happens().await;
+    scene
+        .wait_phase(&vm.claims(), waiting)
+        .await
+        .context("without us they wait")?;
+
+    scene.start_controller(&[]).await?;
+    let node = scene.one_node(&vm.claims()).await?;
+    scene.wait_phase(&vm.claims(), "Succeeded").await?;
+    scene.wait_no_own_pod().await?;
+    let chosen = scene.wait_event("NodeChosen").await?;
+    ensure!(chosen == format!("Node {node} chosen for db-root, db-data"), "{chosen}");
+    ensure!(scene.events("FirstConsumerCreated").await?.len() == 1);
+    ensure!(scene.events("FirstConsumerDeleted").await?.len() == 1);
+    scene.expect(SERVED_ONCE).await
+}
+
+pub async fn not_asked_for(cluster: Arc<Cluster>) -> Result<()> {
+    let scene = Scene::new(cluster, "not-asked").await?;
+    let vm = Vm::halted("db").two_disks(LOCAL_PATH);
+    scene.create(vm.object()).await?;
+    scene.wait_phase(&vm.claims(), "WaitForFirstConsumer").await?;
+    scene.wait_reason("NotAskedFor").await?;
+    scene.nothing_happens().await;
+    scene.wait_phase(&vm.claims(), "WaitForFirstConsumer").await?;
+    scene.expect(UNTOUCHED).await
+}
+
+pub async fn opted_in_by_namespace_out_by_vm(cluster: Arc<Cluster>) -> Result<()> {
+    let scene = Scene::new(cluster, "namespace-asks").await?;
+    let namespaces = kube::Api::<k8s_openapi::api::core::v1::Namespace>::all(scene.client());
+    let ask = json!({"metadata": {"annotations": {"first-consumer.kubevirt.io/provision": "true"}}});
+    namespaces
+        .patch(&scene.namespace, &PatchParams::default(), &Patch::Merge(&ask))
+        .await?;
+    let out = Vm::halted("out").two_disks(LOCAL_PATH).provision("false");
+    let with_the_rest = Vm::halted("with-the-rest").two_disks(LOCAL_PATH);
+    scene.create(out.object()).await?;
+    scene.create(with_the_rest.object()).await?;
+    scene.wait_phase(&with_the_rest.claims(), "Succeeded").await?;
+    scene.wait_reason("OptedOut").await?;
+    scene.wait_phase(&out.claims(), "WaitForFirstConsumer").await?;
+    scene.expect(SERVED_ONCE).await
+}
+
+pub async fn deleted_and_recreated_with_the_same_name(cluster: Arc<Cluster>) -> Result<()> {
+    let scene = Scene::new(cluster, "recreated").await?;
+    let nowhere = Vm::halted("db")
+        .two_disks(LOCAL_PATH)
+        .provision("true")
+        .spec("nodeSelector", json!({"no": "node"}));
+    scene.create(nowhere.object()).await?;
+    let first = scene.wait_own_pod().await?;
+    // The garbage collector or we: whoever is first deletes the pod with its VM.
+    scene.delete_vm("db", &nowhere.claims()).await?;
+    scene.wait_no_own_pod().await?;
+
+    let somewhere = Vm::halted("db").two_disks(LOCAL_PATH).provision("true");
+    scene.create(somewhere.object()).await?;
+    scene.wait_phase(&somewhere.claims(), "Succeeded").await?;
+    scene.wait_no_own_pod().await?;
+    let calls = scene.calls()?;
+    let creates = calls.of("create", "pods");
+    ensure!(
+        creates.len() == 2 && creates.iter().all(|call| call.is_ok()),
+        "{creates:?}"
+    );
+    ensure!(
+        calls.of("delete", "pods").iter().filter(|call| call.is_ok()).count() <= 2,
+        "{calls:?}"
+    );
+    ensure!(first.owner_references().len() == 1);
+    Ok(())
+}
+
+pub async fn selector_corrected_while_stuck(cluster: Arc<Cluster>) -> Result<()> {
+    let scene = Scene::new(cluster, "corrected").await?;
+    let vm = Vm::halted("db").two_disks(LOCAL_PATH).provision("true");
+    let stuck = vm
+        .clone()
+        .spec("nodeSelector", json!({"topology.kubernetes.io/zone": "zone-x"}));
+    scene.create(stuck.object()).await?;
+    scene.wait_reason("Unschedulable").await?;
+    let waiting = scene.wait_event("FirstConsumerWaiting").await?;
+    ensure!(
+        waiting.contains("0/6 nodes are available"),
+        "the scheduler's own text: {waiting}"
+    );
+
+    let correction = json!({"spec": {"template": {"spec": {
+        "nodeSelector": {"topology.kubernetes.io/zone": "zone-b"}}}}});
+    scene.patch_vm("db", &correction).await?;
+    let node = scene.one_node(&vm.claims()).await?;
+    ensure!(["node-3", "node-4"].contains(&&*node), "{node} is not in zone-b");
+    scene.wait_phase(&vm.claims(), "Succeeded").await?;
+    scene.wait_no_own_pod().await?;
+    // One pod for each wish; their Events, and one about the wait.
+    scene
+        .expect(Requests {
+            creates: 2,
+            deletes: 2,
+            events: 6,
+        })
+        .await
+}

@@ -1,0 +1,49 @@
+//! Scenarios on a real control plane: what a user does, what becomes of the disks, and what it costs the API server.
+
+mod disks;
+mod failures;
+mod halted;
+mod neighbours;
+mod rights;
+mod started;
+mod zones;
+
+use std::process::ExitCode;
+
+use first_consumer_e2e::cluster;
+use first_consumer_e2e::suite::Suite;
+
+/// Adds tests by the name of their function.
+macro_rules! tests {
+    ($suite:expr, $how:ident: $($module:ident::$test:ident),+ $(,)?) => {
+        $suite$(.$how(concat!(stringify!($module), "::", stringify!($test)), $module::$test))+
+    };
+}
+
+fn main() -> ExitCode {
+    let suite = tests!(Suite::default(), shared:
+        halted::legacy_two_disks,
+        halted::populator_two_disks,
+        halted::not_asked_for,
+        halted::opted_in_by_namespace_out_by_vm,
+        halted::deleted_and_recreated_with_the_same_name,
+        halted::selector_corrected_while_stuck,
+        started::left_to_virt_controller,
+        started::fallback_without_virt_controller,
+        started::bare_vmi_fallback,
+        started::started_while_our_pod_waits,
+        disks::late_disk,
+        disks::plain_claim_beside,
+        disks::immediate_binding_asked_for,
+        neighbours::foreign_consumer,
+        failures::killed_after_the_pod_was_made,
+        failures::killed_before_the_node_was_chosen,
+        failures::killed_before_the_deletion,
+        rights::the_account_can_do_no_more_than_it_needs,
+    );
+    let suite = tests!(suite, alone:
+        zones::the_only_zone_with_room,
+        failures::two_replicas_elect_one,
+    );
+    suite.run(cluster::shared)
+}

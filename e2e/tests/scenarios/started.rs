@@ -1,0 +1,105 @@
+//! Started VMs, which virt-controller serves first.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use first_consumer_e2e::cluster::Cluster;
+use first_consumer_e2e::control_plane::wait_for;
+use first_consumer_e2e::objects::{LOCAL_PATH, Vm};
+use first_consumer_e2e::scene::{SERVED_ONCE, SOON, Scene};
+use k8s_openapi::jiff::Timestamp;
+use kube::ResourceExt as _;
+use serde_json::json;
+
+/// The default of `--fallback-after`, less the second that creation timestamps are rounded by.
+const FALLBACK_AFTER: Duration = Duration::from_secs(9);
+
+pub async fn left_to_virt_controller(cluster: Arc<Cluster>) -> Result<()> {
+    let scene = Scene::new(cluster, "started").await?;
+    let vm = Vm::started("db").two_disks(LOCAL_PATH);
+    scene.create(vm.object()).await?;
+    scene.wait_vmi("db", "Running").await?;
+    scene.wait_phase(&vm.claims(), "Succeeded").await?;
+    ensure!(scene.calls()?.of("create", "pods").is_empty());
+    Ok(())
+}
+
+pub async fn fallback_without_virt_controller(cluster: Arc<Cluster>) -> Result<()> {
+    let scene = Scene::new(cluster, "fallback").await?;
+    let vm = Vm::started("db").two_disks(LOCAL_PATH);
+    // It made the DataVolumes before it went away.
+    scene.cluster.stand_ins.virt_controller(Some(&scene.namespace), false);
+    for mut disk in vm.data_volumes() {
+        disk["metadata"]["annotations"] = json!({});
+        scene.create(disk).await?;
+    }
+    scene.create(vm.object()).await?;
+    scene.wait_reason("LeftToVirtController").await?;
+    let began = Timestamp::now();
+    scene.wait_phase(&vm.claims(), "Succeeded").await?;
+    scene.wait_no_own_pod().await?;
+    let created = scene.calls()?.of("create", "pods").first().context("no pod")?.received;
+    let waited = Duration::try_from(created.duration_since(began)).unwrap_or_default();
+    ensure!(
+        waited + Duration::from_secs(2) > FALLBACK_AFTER,
+        "made after {waited:?}"
+    );
+    scene.expect(SERVED_ONCE).await
+}
+
+pub async fn bare_vmi_fallback(cluster: Arc<Cluster>) -> Result<()> {
+    let scene = Scene::new(cluster, "bare-vmi").await?;
+    scene.cluster.stand_ins.virt_controller(Some(&scene.namespace), false);
+    let vm = Vm::started("db").two_disks(LOCAL_PATH);
+    for disk in vm.data_volumes() {
+        scene.create(disk).await?;
+    }
+    let vmi = scene.create(vm.bare_vmi()).await?;
+    let pod = scene.wait_made_pod().await?;
+    let owner = pod.owner_references().first().context("no owner")?;
+    ensure!(
+        owner.kind == "VirtualMachineInstance" && owner.controller == Some(false),
+        "{owner:?}"
+    );
+    ensure!(Some(&owner.uid) == vmi.uid().as_ref(), "{owner:?}");
+    scene.wait_phase(&vm.claims(), "Succeeded").await?;
+    scene.wait_no_own_pod().await?;
+    scene.expect(SERVED_ONCE).await?;
+
+    // The VMI starts where its disks are.
+    let node = scene.one_node(&vm.claims()).await?;
+    scene.cluster.stand_ins.virt_controller(Some(&scene.namespace), true);
+    let vmi = scene.wait_vmi("db", "Running").await?;
+    ensure!(
+        vmi.data["status"]["nodeName"] == json!(node),
+        "disks on {node}, {}",
+        vmi.data["status"]
+    );
+    Ok(())
+}
+
+pub async fn started_while_our_pod_waits(cluster: Arc<Cluster>) -> Result<()> {
+    let scene = Scene::new(cluster, "started-meanwhile").await?;
+    let vm = Vm::halted("db").two_disks(LOCAL_PATH).provision("true");
+    let stuck = vm
+        .clone()
+        .spec("nodeSelector", json!({"topology.kubernetes.io/zone": "zone-x"}));
+    scene.create(stuck.object()).await?;
+    scene.wait_reason("Unschedulable").await?;
+    scene
+        .patch_vm("db", &json!({"spec": {"runStrategy": "Always"}}))
+        .await?;
+    scene.wait_no_own_pod().await?;
+    // Virt-controller's pod takes over, as stuck as ours was.
+    wait_for(SOON, "a launcher", async || {
+        let pods = scene
+            .pods()
+            .list(&kube::api::ListParams::default().labels("kubevirt.io=virt-launcher"))
+            .await?;
+        Ok((!pods.items.is_empty()).then_some(()))
+    })
+    .await?;
+    scene.nothing_happens().await;
+    scene.expect(SERVED_ONCE).await
+}

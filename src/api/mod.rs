@@ -1,0 +1,68 @@
+//! What is read from the cluster, one file a kind: slim views that can only be decoded.
+//!
+//! Every field has a default and unknown fields and enum values are accepted, so that no object that the API server
+//! holds can stop a watch.
+
+mod data_volume;
+mod meta;
+mod namespace;
+mod persistent_volume_claim;
+mod pod;
+mod storage_class;
+mod virtual_machine;
+
+use std::fmt::Debug;
+
+use serde::de::DeserializeOwned;
+
+pub use data_volume::{DataVolume, DataVolumePhase};
+pub use meta::{Meta, Owner, Strings};
+pub use namespace::Namespace;
+pub use persistent_volume_claim::{ClaimPhase, DataSource, PersistentVolumeClaim};
+pub use pod::{Pod, PodPhase, Scheduled};
+pub use storage_class::StorageClass;
+pub use virtual_machine::{
+    RunStrategy, Template, VirtualMachine, VirtualMachineInstance, VmiPhase, Volume, VolumeKind,
+};
+
+/// A kind that is watched: where the API serves it, and how its metadata is reached.
+pub trait View: DeserializeOwned + Clone + Debug + PartialEq + Send + Sync + 'static {
+    /// API group; empty for the core group.
+    const GROUP: &'static str;
+    /// API version.
+    const VERSION: &'static str;
+    /// Kind, as in manifests.
+    const KIND: &'static str;
+    /// Plural resource name, as in URLs.
+    const PLURAL: &'static str;
+    /// Whether its objects live in namespaces.
+    const NAMESPACED: bool;
+
+    /// The object's metadata.
+    fn meta(&self) -> &Meta;
+
+    /// Takes the resource version out, which only the watch needs: without it equal views are unchanged objects.
+    fn take_version(&mut self) -> Option<Box<str>>;
+}
+
+/// Implements [`View`] for a struct with a `metadata` field.
+macro_rules! view {
+    ($type:ty, $group:literal, $version:literal, $kind:literal, $plural:literal, namespaced: $namespaced:literal) => {
+        impl $crate::api::View for $type {
+            const GROUP: &'static str = $group;
+            const VERSION: &'static str = $version;
+            const KIND: &'static str = $kind;
+            const PLURAL: &'static str = $plural;
+            const NAMESPACED: bool = $namespaced;
+
+            fn meta(&self) -> &$crate::api::Meta {
+                &self.metadata
+            }
+
+            fn take_version(&mut self) -> Option<Box<str>> {
+                self.metadata.resource_version.take()
+            }
+        }
+    };
+}
+use view;

@@ -1,0 +1,100 @@
+//! Persistent volume claims: the truth about where a disk is.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use super::{Meta, view};
+
+/// A PersistentVolumeClaim.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct PersistentVolumeClaim {
+    /// Metadata; the node that the scheduler selected is an annotation.
+    pub metadata: Meta,
+    /// Specification.
+    pub spec: Spec,
+    status: Status,
+}
+
+/// What is read of `spec`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Spec {
+    /// Name of the class.
+    pub storage_class_name: Option<Arc<str>>,
+    /// Name of the volume, once one is chosen.
+    pub volume_name: Option<Arc<str>>,
+    /// `ReadWriteOnce` and its like.
+    pub access_modes: Vec<Arc<str>>,
+    /// Where the data come from, if Kubernetes or a populator fills the claim.
+    pub data_source_ref: Option<DataSource>,
+}
+
+/// The kind of a data source.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct DataSource {
+    /// `VolumeImportSource`, `VolumeSnapshot` and so on.
+    pub kind: Arc<str>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+struct Status {
+    phase: ClaimPhase,
+}
+
+view!(PersistentVolumeClaim, "", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", namespaced: true);
+
+/// `status.phase`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+pub enum ClaimPhase {
+    /// Bound to a volume.
+    Bound,
+    /// Its volume has gone.
+    Lost,
+    /// Not bound yet, or no phase written yet.
+    #[default]
+    #[serde(other)]
+    Pending,
+}
+
+impl PersistentVolumeClaim {
+    /// The phase.
+    #[must_use]
+    pub fn phase(&self) -> ClaimPhase {
+        self.status.phase
+    }
+
+    /// The node that the scheduler selected for it.
+    #[must_use]
+    pub fn selected_node(&self) -> Option<&str> {
+        self.metadata
+            .annotation("volume.kubernetes.io/selected-node")
+            .filter(|node| !node.is_empty())
+    }
+
+    /// Whether a provisioner has been asked; the mark stays when it gives the node back.
+    #[must_use]
+    pub fn provisioner_asked(&self) -> bool {
+        self.metadata
+            .annotation("volume.kubernetes.io/storage-provisioner")
+            .is_some()
+    }
+
+    /// Whether CDI was asked not to wait. Presence counts, whatever the value (CDI `common/util.go`:
+    /// `ImmediateBindingRequested`).
+    #[must_use]
+    pub fn immediate_binding_requested(&self) -> bool {
+        self.metadata
+            .annotation("cdi.kubevirt.io/storage.bind.immediate.requested")
+            .is_some()
+    }
+
+    /// Whether only one pod at a time may use it.
+    #[must_use]
+    pub fn single_pod(&self) -> bool {
+        self.spec.access_modes.iter().any(|mode| &**mode == "ReadWriteOncePod")
+    }
+}

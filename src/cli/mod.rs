@@ -1,0 +1,215 @@
+//! The command line: flags in, settings out.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::cluster::client::Target;
+use crate::decide;
+use crate::pod;
+use crate::policy::{HaltedVms, Policy, StartedVms};
+use crate::telemetry::LogFormat;
+
+/// Gives the disks of KubeVirt VMs their first consumer.
+#[derive(Debug, Parser)]
+#[command(name = "first-consumer", version, about, propagate_version = true)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run the controller.
+    Run(Run),
+}
+
+/// Flags of `run`; each can also be given as `FIRST_CONSUMER_<FLAG>`.
+#[derive(Clone, Debug, Args)]
+pub struct Run {
+    /// Which halted VMs to serve: those that ask by annotation, all but those that opt out, or none.
+    #[arg(
+        long,
+        env = "FIRST_CONSUMER_HALTED_VMS",
+        default_value = "opt-in",
+        value_name = "opt-in|all|none"
+    )]
+    pub halted_vms: HaltedVms,
+    /// Which started VMs to serve: those that virt-controller has left alone for a while, all at once, or none.
+    #[arg(
+        long,
+        env = "FIRST_CONSUMER_STARTED_VMS",
+        default_value = "fallback",
+        value_name = "fallback|always|none"
+    )]
+    pub started_vms: StartedVms,
+    /// How long virt-controller is left alone with a started VM, such as 10s or 2m.
+    #[arg(long, env = "FIRST_CONSUMER_FALLBACK_AFTER", default_value = "10s", value_name = "DURATION", value_parser = duration)]
+    pub fallback_after: Duration,
+    /// Priority class of the pods of halted VMs, instead of the VM's own.
+    #[arg(long, env = "FIRST_CONSUMER_HALTED_PRIORITY_CLASS", value_name = "NAME")]
+    pub halted_priority_class: Option<String>,
+    /// Image of the pods.
+    #[arg(
+        long,
+        env = "FIRST_CONSUMER_POD_IMAGE",
+        default_value = "registry.k8s.io/pause:3.10",
+        value_name = "IMAGE"
+    )]
+    pub pod_image: String,
+    /// Command of the pods, split at blanks; it has to end by itself.
+    #[arg(
+        long,
+        env = "FIRST_CONSUMER_POD_COMMAND",
+        default_value = "/pause -v",
+        value_name = "COMMAND"
+    )]
+    pub pod_command: String,
+    /// Serve only this Namespace.
+    #[arg(long, env = "FIRST_CONSUMER_WATCH_NAMESPACE", value_name = "NAMESPACE")]
+    pub watch_namespace: Option<String>,
+    /// How many pods to create a second at most.
+    #[arg(long, env = "FIRST_CONSUMER_CREATE_RATE", default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub create_rate: u32,
+    /// Address of /metrics, /healthz, /livez and /readyz.
+    #[arg(
+        long,
+        env = "FIRST_CONSUMER_LISTEN",
+        default_value = "0.0.0.0:8080",
+        value_name = "ADDRESS"
+    )]
+    pub listen: SocketAddr,
+    /// Take part in leader election, so that only one of several replicas writes.
+    #[arg(long, env = "FIRST_CONSUMER_LEADER_ELECT", num_args = 0..=1, default_value_t = false, default_missing_value = "true", require_equals = true)]
+    pub leader_elect: bool,
+    /// Name of this process in the election.
+    #[arg(long, env = "POD_NAME", default_value = "first-consumer", value_name = "NAME")]
+    pub pod_name: String,
+    /// Namespace of the election's Lease.
+    #[arg(
+        long,
+        env = "POD_NAMESPACE",
+        default_value = "first-consumer",
+        value_name = "NAMESPACE"
+    )]
+    pub pod_namespace: String,
+    /// Path of the kubeconfig; without it the usual places, then the Pod's ServiceAccount.
+    #[arg(long, env = "FIRST_CONSUMER_KUBECONFIG", value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig.
+    #[arg(long, env = "FIRST_CONSUMER_CONTEXT", value_name = "NAME")]
+    pub context: Option<String>,
+    /// How log lines look.
+    #[arg(
+        long,
+        env = "FIRST_CONSUMER_LOG_FORMAT",
+        default_value = "text",
+        value_name = "FORMAT"
+    )]
+    pub log_format: LogFormat,
+    /// Which lines are logged: error, warn, info, debug, or a filter such as first_consumer=debug.
+    #[arg(long, env = "FIRST_CONSUMER_LOG_LEVEL", default_value = "info", value_name = "LEVEL")]
+    pub log_level: String,
+}
+
+impl Run {
+    /// What the decision needs of the flags.
+    #[must_use]
+    pub fn settings(&self) -> decide::Settings {
+        decide::Settings {
+            policy: Policy {
+                halted: self.halted_vms,
+                started: self.started_vms,
+                fallback_after: self.fallback_after,
+            },
+            pod: pod::Settings {
+                image: self.pod_image.clone(),
+                command: self.pod_command.split_whitespace().map(str::to_owned).collect(),
+                // The shipped Deployment sets it; an empty value switches it off.
+                halted_priority_class: self.halted_priority_class.clone().filter(|class| !class.is_empty()),
+            },
+        }
+    }
+
+    /// Which cluster to talk to.
+    #[must_use]
+    pub fn target(&self) -> Target {
+        Target {
+            kubeconfig: self.kubeconfig.clone(),
+            context: self.context.clone(),
+            ..Target::default()
+        }
+    }
+}
+
+/// A duration such as `10s`, `1m30s` or `0s`.
+fn duration(text: &str) -> Result<Duration, String> {
+    let span: k8s_openapi::jiff::SignedDuration = text.parse().map_err(|error| format!("{error}"))?;
+    span.try_into().map_err(|_| "must not be negative".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    fn run(words: &[&str]) -> Run {
+        let cli = Cli::try_parse_from([&["first-consumer", "run"], words].concat()).expect("readable");
+        let Command::Run(run) = cli.command;
+        run
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn flags_become_settings() {
+        let settings = run(&[
+            "--halted-vms",
+            "all",
+            "--fallback-after=1m30s",
+            "--pod-command",
+            "/bin/true  now",
+        ])
+        .settings();
+        assert_eq!(settings.policy.halted, HaltedVms::All);
+        assert_eq!(settings.policy.fallback_after, Duration::from_secs(90));
+        assert_eq!(settings.pod.command, ["/bin/true", "now"]);
+        assert_eq!(run(&[]).settings(), decide::Settings::default());
+        assert!(run(&["--leader-elect"]).leader_elect && !run(&["--leader-elect=false"]).leader_elect);
+    }
+
+    #[test]
+    fn wrong_values_are_refused_by_name() {
+        for wrong in [
+            "--halted-vms=some",
+            "--fallback-after=-1s",
+            "--create-rate=0",
+            "--listen=here",
+        ] {
+            let error = Cli::try_parse_from(["first-consumer", "run", wrong]).expect_err("refused");
+            let flag = wrong.split('=').next().expect("a flag");
+            assert!(error.to_string().contains(flag), "{error}");
+            assert_eq!(error.exit_code(), 2);
+        }
+    }
+
+    #[test]
+    fn every_flag_of_run_can_come_from_the_environment() {
+        let command = Cli::command();
+        let run = command.find_subcommand("run").expect("run");
+        for flag in run
+            .get_arguments()
+            .filter(|argument| !["help", "version"].contains(&argument.get_id().as_str()))
+        {
+            assert!(flag.get_env().is_some(), "{}", flag.get_id());
+        }
+    }
+}

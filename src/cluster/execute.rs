@@ -1,0 +1,71 @@
+//! Does what was decided, with its preconditions, and tells what came of it.
+
+use kube::api::{DeleteParams, PostParams, Preconditions};
+use kube::core::Request;
+use kube::{Api, Client};
+
+use super::client::{CALL_LIMIT, CallError, timed};
+use super::watched::Watched;
+use crate::api::Pod;
+use crate::decide::Effect;
+use crate::memory::Outcome;
+use crate::name::{Key, Uid};
+
+/// Performs an effect for a subject. `None` if there was nothing to do, or nothing came of it that the watch will not
+/// tell.
+pub async fn execute(client: &Client, subject: &Key, effect: Effect) -> Option<Outcome> {
+    match effect {
+        Effect::Nothing => None,
+        Effect::Create(pod) => Some(create(client, subject, &pod).await),
+        Effect::Delete {
+            name,
+            uid,
+            replaced,
+            next_attempt,
+        } => Some(match delete(client, subject, &name, &uid).await {
+            Ok(()) => Outcome::Deleted {
+                uid,
+                replaced,
+                next_attempt,
+            },
+            Err(error) => Outcome::Unanswered(error.to_string()),
+        }),
+    }
+}
+
+/// A create never overwrites: a pod of that name, ours or not, is found by the watch.
+async fn create(client: &Client, subject: &Key, pod: &serde_json::Value) -> Outcome {
+    let path = format!("/api/v1/namespaces/{}/pods", subject.namespace);
+    let parameters = PostParams {
+        field_manager: Some("first-consumer".into()),
+        ..PostParams::default()
+    };
+    let request = match Request::new(path).create(&parameters, pod.to_string().into_bytes()) {
+        Ok(request) => request,
+        Err(error) => return Outcome::Refused(error.to_string()),
+    };
+    match timed(CALL_LIMIT, client.request::<Watched<Pod>>(request)).await {
+        Ok(Watched { view: Ok(pod), .. }) => Outcome::Created(Box::new(pod)),
+        Ok(Watched { view: Err(fault), .. }) => Outcome::Unanswered(fault.to_string()),
+        // Quota, limits, pod security, admission, priority class: the same pod would be refused again.
+        Err(error) if matches!(error.code(), Some(400 | 403 | 422)) => Outcome::Refused(error.to_string()),
+        Err(error) => Outcome::Unanswered(error.to_string()),
+    }
+}
+
+/// Deletes the pod if it is still the one that was decided about; one that is gone or another's is deleted already.
+async fn delete(client: &Client, subject: &Key, name: &str, uid: &Uid) -> Result<(), CallError> {
+    let parameters = DeleteParams {
+        grace_period_seconds: Some(0),
+        preconditions: Some(Preconditions {
+            uid: Some(uid.to_string()),
+            ..Preconditions::default()
+        }),
+        ..DeleteParams::default()
+    };
+    let api = Api::<Watched<Pod>>::namespaced_with(client.clone(), &subject.namespace, &());
+    match timed(CALL_LIMIT, api.delete(name, &parameters)).await {
+        Err(error) if !matches!(error.code(), Some(404 | 409)) => Err(error),
+        Ok(_) | Err(_) => Ok(()),
+    }
+}

@@ -1,0 +1,11 @@
+//! The only place that talks to the API server: clients with time limits, watches that fill the index, Events.
+
+pub mod client;
+pub mod events;
+pub mod execute;
+mod series;
+pub mod watch;
+pub mod watched;
+
+#[cfg(test)]
+pub(crate) mod test_server;

@@ -1,0 +1,208 @@
+//! The joined projection of all watched kinds: objects in, changed subjects out.
+//!
+//! Each kind has a file that says which subjects an object concerns. The index never decides and never reads a clock.
+
+mod claims;
+mod cluster;
+mod pods;
+mod subjects;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use crate::api::{
+    DataVolume, Namespace, PersistentVolumeClaim, Pod, StorageClass, View, VirtualMachine, VirtualMachineInstance,
+};
+use crate::name::Key;
+
+pub use pods::own_subject;
+pub use subjects::sidecar_claims;
+
+/// Subjects whose decision may have changed.
+pub type Changed = BTreeSet<Key>;
+
+/// All objects of one kind.
+pub type Table<V> = BTreeMap<Key, Arc<V>>;
+
+/// Everything that is known of the cluster.
+#[derive(Clone, Debug, Default)]
+pub struct Index {
+    vms: Table<VirtualMachine>,
+    vmis: Table<VirtualMachineInstance>,
+    data_volumes: Table<DataVolume>,
+    claims: Table<PersistentVolumeClaim>,
+    pods: Table<Pod>,
+    classes: Table<StorageClass>,
+    namespaces: Table<Namespace>,
+    /// Claim to the subjects whose VM or VMI names it.
+    subjects_by_claim: Links,
+    /// The name that a subject's pod has or would have, to the subject.
+    subjects_by_pod_name: Links,
+    /// Subject to the claims that keep its TPM and EFI state.
+    state_claims_by_subject: Links,
+    /// Claim to the pods that list it.
+    pods_by_claim: Links,
+    /// Subject to its launchers.
+    launchers_by_subject: Links,
+    /// Subject to its own pods.
+    own_pods_by_subject: Links,
+}
+
+/// A kind that the index holds.
+pub trait Indexed: View {
+    /// Its objects.
+    fn table(index: &mut Index) -> &mut Table<Self>;
+
+    /// Enters the object into the secondary maps, or takes it out.
+    fn link(&self, index: &mut Index, link: Link);
+
+    /// Adds the subjects whose decision reads this object.
+    fn concerns(&self, index: &Index, changed: &mut Changed);
+}
+
+/// Whether an object enters the secondary maps or leaves them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Link {
+    /// It enters.
+    Enter,
+    /// It leaves.
+    Leave,
+}
+
+/// A secondary map from one key to many.
+#[derive(Clone, Debug, Default)]
+struct Links(HashMap<Key, BTreeSet<Key>>);
+
+impl Links {
+    fn set(&mut self, from: Key, to: Key, link: Link) {
+        match link {
+            Link::Enter => {
+                self.0.entry(from).or_default().insert(to);
+            }
+            Link::Leave => {
+                if let Some(set) = self.0.get_mut(&from) {
+                    set.remove(&to);
+                    if set.is_empty() {
+                        self.0.remove(&from);
+                    }
+                }
+            }
+        }
+    }
+
+    fn of(&self, from: &Key) -> impl Iterator<Item = &Key> {
+        self.0.get(from).into_iter().flatten()
+    }
+}
+
+impl Index {
+    /// Enters an object that was added or modified. Nothing has changed if the view of it is the same as before.
+    pub fn apply<V: Indexed>(&mut self, object: V) -> Changed {
+        let key = object.meta().key();
+        let old = V::table(self).get(&key).cloned();
+        let mut changed = Changed::new();
+        if old.as_deref() == Some(&object) {
+            return changed;
+        }
+        if let Some(old) = old {
+            old.concerns(self, &mut changed);
+            old.link(self, Link::Leave);
+        }
+        object.link(self, Link::Enter);
+        object.concerns(self, &mut changed);
+        V::table(self).insert(key, Arc::new(object));
+        changed
+    }
+
+    /// Takes an object out.
+    pub fn delete<V: Indexed>(&mut self, key: &Key) -> Changed {
+        let mut changed = Changed::new();
+        if let Some(old) = V::table(self).remove(key) {
+            old.concerns(self, &mut changed);
+            old.link(self, Link::Leave);
+        }
+        changed
+    }
+
+    /// Ends a list: whatever of this kind was not in it has vanished unseen.
+    pub fn retain<V: Indexed>(&mut self, listed: &HashSet<Key>) -> Changed {
+        let vanished: Vec<Key> = V::table(self)
+            .keys()
+            .filter(|key| !listed.contains(*key))
+            .cloned()
+            .collect();
+        vanished.iter().flat_map(|key| self.delete::<V>(key)).collect()
+    }
+
+    /// Every subject: the names of VMs, of VMIs, and of what own pods were made for.
+    #[must_use]
+    pub fn subjects(&self) -> BTreeSet<Key> {
+        self.vms
+            .keys()
+            .chain(self.vmis.keys())
+            .chain(self.own_pods_by_subject.0.keys())
+            .cloned()
+            .collect()
+    }
+
+    /// The VM of a subject.
+    #[must_use]
+    pub fn vm(&self, subject: &Key) -> Option<&Arc<VirtualMachine>> {
+        self.vms.get(subject)
+    }
+
+    /// The VMI of a subject.
+    #[must_use]
+    pub fn vmi(&self, subject: &Key) -> Option<&Arc<VirtualMachineInstance>> {
+        self.vmis.get(subject)
+    }
+
+    /// A DataVolume.
+    #[must_use]
+    pub fn data_volume(&self, key: &Key) -> Option<&Arc<DataVolume>> {
+        self.data_volumes.get(key)
+    }
+
+    /// A claim.
+    #[must_use]
+    pub fn claim(&self, key: &Key) -> Option<&Arc<PersistentVolumeClaim>> {
+        self.claims.get(key)
+    }
+
+    /// A pod.
+    #[must_use]
+    pub fn pod(&self, key: &Key) -> Option<&Arc<Pod>> {
+        self.pods.get(key)
+    }
+
+    /// A storage class.
+    #[must_use]
+    pub fn class(&self, name: &str) -> Option<&Arc<StorageClass>> {
+        self.classes.get(&Key::new("", name))
+    }
+
+    /// A Namespace.
+    #[must_use]
+    pub fn namespace(&self, name: &str) -> Option<&Arc<Namespace>> {
+        self.namespaces.get(&Key::new("", name))
+    }
+
+    /// The pods that list a claim.
+    pub fn pods_of_claim(&self, claim: &Key) -> impl Iterator<Item = &Arc<Pod>> {
+        self.pods_by_claim.of(claim).filter_map(|key| self.pods.get(key))
+    }
+
+    /// The launchers of a subject, temporary and real.
+    pub fn launchers(&self, subject: &Key) -> impl Iterator<Item = &Arc<Pod>> {
+        self.launchers_by_subject
+            .of(subject)
+            .filter_map(|key| self.pods.get(key))
+    }
+
+    /// The claims that keep a subject's TPM and EFI state.
+    pub fn state_claims(&self, subject: &Key) -> impl Iterator<Item = &Arc<PersistentVolumeClaim>> {
+        self.state_claims_by_subject
+            .of(subject)
+            .filter_map(|key| self.claims.get(key))
+    }
+}

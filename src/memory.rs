@@ -1,0 +1,275 @@
+//! What time adds to the caches: timers, refusals, gaps, and our own writes that the watch has not shown yet.
+//!
+//! It may be lost at any time. That costs at most one extra attempt, never a second pod: the name is fixed, a create
+//! never overwrites, a delete names the UID.
+
+use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
+
+use crate::api::{ClaimPhase, Pod, PodPhase, View as _};
+use crate::name::Uid;
+use crate::observe::Observed;
+use crate::placement::Placement;
+use crate::pod::ListedClaim;
+
+/// The most pods in a row that may end without result before we give up.
+pub const MOST_ATTEMPTS: u32 = 10;
+
+/// How long a created pod is believed in before the watch has shown it.
+const ASSUMED_FOR: Duration = Duration::from_secs(10);
+
+/// How long to leave an API server alone that did not answer.
+const SILENCE: Growing = Growing {
+    first: Duration::from_secs(1),
+    most: Duration::from_mins(1),
+};
+const GAP: Growing = Growing {
+    first: Duration::from_secs(5),
+    most: Duration::from_mins(5),
+};
+const REFUSAL_DELAY: Growing = Growing {
+    first: Duration::from_secs(10),
+    most: Duration::from_mins(5),
+};
+/// How long a finished pod stays before it is replaced.
+pub const FINISHED_DELAY: Growing = Growing {
+    first: Duration::from_secs(10),
+    most: Duration::from_mins(5),
+};
+
+/// A delay that doubles up to a limit.
+#[derive(Clone, Copy, Debug)]
+pub struct Growing {
+    first: Duration,
+    most: Duration,
+}
+
+impl Growing {
+    /// The delay after the `times`th failure, from 1.
+    #[must_use]
+    pub fn after(self, times: u32) -> Duration {
+        let doublings = times.saturating_sub(1).min(16);
+        self.first.saturating_mul(1 << doublings).min(self.most)
+    }
+}
+
+/// What the controller remembers of one subject.
+#[derive(Clone, Debug, Default)]
+pub struct Memory {
+    /// The owner that all this is about; another life of the name starts anew.
+    owner: Option<Uid>,
+    /// Since when a claim has needed a consumer without a break.
+    pub needed_since: Option<Timestamp>,
+    /// Since when the own pod has been finished.
+    pub finished_since: Option<Timestamp>,
+    gap_until: Option<Timestamp>,
+    creations: u32,
+    /// Whether the next pod follows one that made room for it (row 13), and so needs no distance.
+    replaces: bool,
+    /// The last refusal, while it counts.
+    pub refusal: Option<Refused>,
+    refusals: u32,
+    unanswered: u32,
+    /// Until when nothing is written, because the API server did not answer the last time; what went wrong.
+    silent_until: Option<(Timestamp, String)>,
+    /// What the next pod's `attempt` is, if it follows a finished one.
+    pub next_attempt: Option<u32>,
+    /// The wishes with which pods have ended too often.
+    pub gave_up_on: Option<Wishes>,
+    /// A pod that we made and that the watch has not shown yet.
+    assumed: Option<(Box<Pod>, Timestamp)>,
+    /// The pod that we made last, and when.
+    created: Option<(Uid, Timestamp)>,
+    /// The pod whose deletion the API has confirmed last.
+    deleted: Option<Uid>,
+}
+
+/// A refused creation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// The API server's text.
+    pub text: String,
+    /// When it is tried again.
+    pub until: Timestamp,
+    wishes: Wishes,
+}
+
+/// What a pod would be made for: a change lets refused and given-up subjects try again at once.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wishes {
+    placement_hash: String,
+    claims: Vec<ListedClaim>,
+}
+
+impl Wishes {
+    /// What the subject wishes now.
+    #[must_use]
+    pub fn of(observed: &Observed) -> Self {
+        let hash = observed
+            .placement
+            .as_ref()
+            .and_then(|placement| placement.as_ref().ok())
+            .map(Placement::hash);
+        let claims = observed.listed().into_iter().map(|claim| ListedClaim {
+            phase: None,
+            ..claim.into()
+        });
+        Self {
+            placement_hash: hash.unwrap_or_default(),
+            claims: claims.collect(),
+        }
+    }
+}
+
+/// What came of an action.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// The API server has made the pod.
+    Created(Box<Pod>),
+    /// It did not, for good until something changes; its text.
+    Refused(String),
+    /// Nobody knows: no answer, or one that may be another the next time; its text.
+    Unanswered(String),
+    /// The pod of this UID is gone or going.
+    Deleted {
+        /// Its UID.
+        uid: Uid,
+        /// Whether it makes room for one with other wishes (row 13), which is no failure.
+        replaced: bool,
+        /// The attempt of the next pod, if this one had finished without result.
+        next_attempt: Option<u32>,
+    },
+}
+
+impl Memory {
+    /// Starts, stops and forgets timers by what is observed now.
+    pub fn update(&mut self, observed: &Observed, now: Timestamp) {
+        let owner = observed.owner.as_ref().map(|owner| &owner.uid);
+        if self.owner.as_ref() != owner {
+            // A pod deleted for the earlier life may still be in the cache.
+            *self = Self {
+                owner: owner.cloned(),
+                deleted: self.deleted.take(),
+                ..Self::default()
+            };
+        }
+        self.needed_since = observed.needs().then(|| self.needed_since.unwrap_or(now));
+        let finished = |phase| matches!(phase, PodPhase::Succeeded | PodPhase::Failed);
+        let finished = observed.own_pod().is_some_and(|pod| finished(pod.phase));
+        self.finished_since = finished.then(|| self.finished_since.unwrap_or(now));
+        if observed.claims().all(|claim| claim.phase == ClaimPhase::Bound) {
+            self.gap_until = None;
+            self.creations = 0;
+            self.next_attempt = None;
+        }
+        let wishes = Wishes::of(observed);
+        if self.refusal.as_ref().is_some_and(|refusal| refusal.wishes != wishes) {
+            self.refusal = None;
+            self.refusals = 0;
+        }
+        if self.gave_up_on.as_ref().is_some_and(|given_up| *given_up != wishes) {
+            self.gave_up_on = None;
+            self.next_attempt = None;
+        }
+    }
+
+    /// Notes what came of an action.
+    pub fn record(&mut self, outcome: Outcome, observed: &Observed, now: Timestamp) {
+        if !matches!(outcome, Outcome::Unanswered(_)) {
+            self.unanswered = 0;
+            self.silent_until = None;
+        }
+        match outcome {
+            Outcome::Created(pod) => {
+                if !std::mem::take(&mut self.replaces) {
+                    self.creations += 1;
+                    self.gap_until = now
+                        .checked_add(jittered(GAP.after(self.creations), &pod.meta().uid))
+                        .ok();
+                }
+                self.refusal = None;
+                self.refusals = 0;
+                self.created = Some((pod.meta().uid.clone(), now));
+                self.assumed = now.checked_add(ASSUMED_FOR).ok().map(|until| (pod, until));
+            }
+            Outcome::Refused(text) => {
+                self.refusals += 1;
+                let until = now
+                    .checked_add(REFUSAL_DELAY.after(self.refusals))
+                    .unwrap_or(Timestamp::MAX);
+                self.refusal = Some(Refused {
+                    text,
+                    until,
+                    wishes: Wishes::of(observed),
+                });
+            }
+            Outcome::Unanswered(text) => {
+                self.unanswered += 1;
+                let until = now.checked_add(SILENCE.after(self.unanswered));
+                self.silent_until = until.ok().map(|until| (until, text));
+            }
+            Outcome::Deleted {
+                uid,
+                replaced,
+                next_attempt,
+            } => {
+                self.replaces = replaced;
+                self.assumed = None;
+                self.deleted = Some(uid);
+                self.next_attempt = next_attempt.or(self.next_attempt);
+                if self.next_attempt.is_some_and(|attempt| attempt > MOST_ATTEMPTS) {
+                    self.gave_up_on = Some(Wishes::of(observed));
+                }
+            }
+        }
+    }
+
+    /// Until when nothing is written, because the API server did not answer the last time, and what went wrong.
+    #[must_use]
+    pub fn silence(&self, now: Timestamp) -> Option<(Timestamp, &str)> {
+        let (until, text) = self.silent_until.as_ref()?;
+        (now < *until).then_some((*until, text))
+    }
+
+    /// Until when no pod is made, because the last one was made a short time ago.
+    #[must_use]
+    pub fn gap(&self, now: Timestamp) -> Option<Timestamp> {
+        self.gap_until.filter(|until| now < *until && !self.replaces)
+    }
+
+    /// The pod that we made and that the watch has not shown yet, and until when that is believed.
+    #[must_use]
+    pub fn assumed(&self, now: Timestamp) -> Option<(&Pod, Timestamp)> {
+        self.assumed
+            .as_ref()
+            .filter(|(_, until)| now < *until)
+            .map(|(pod, until)| (&**pod, *until))
+    }
+
+    /// The watch has caught up, or the time is over.
+    pub fn forget_assumed(&mut self) {
+        self.assumed = None;
+    }
+
+    /// When we made this pod, if it was us and in this process.
+    #[must_use]
+    pub fn created_at(&self, pod: &Uid) -> Option<Timestamp> {
+        self.created.as_ref().filter(|(uid, _)| uid == pod).map(|(_, at)| *at)
+    }
+
+    /// Whether the API has confirmed that this pod is gone or going, whatever the cache still shows.
+    #[must_use]
+    pub fn has_deleted(&self, pod: &Uid) -> bool {
+        self.deleted.as_ref() == Some(pod)
+    }
+}
+
+/// Up to a fifth more, by the UID: replicas and restarts agree on it, and neighbours differ.
+fn jittered(delay: Duration, uid: &Uid) -> Duration {
+    let byte = uid
+        .0
+        .bytes()
+        .fold(0_u8, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte));
+    delay + delay.mul_f64(f64::from(byte) / 255.0 / 5.0)
+}

@@ -1,0 +1,297 @@
+//! Index and subject to [`Observed`]: all that the decision may know.
+
+use std::sync::Arc;
+
+use k8s_openapi::jiff::Timestamp;
+
+use crate::api::{
+    ClaimPhase, DataVolume, DataVolumePhase, PersistentVolumeClaim, Pod, PodPhase, Scheduled, Strings, Template,
+    View as _, VirtualMachine, VirtualMachineInstance,
+};
+use crate::claim::Claim;
+use crate::index::{Index, own_subject, sidecar_claims};
+use crate::lifecycle::{State, state};
+use crate::name::{Key, Uid, pod_name};
+use crate::placement::{Placement, Refusal};
+use crate::pod::{Marks, Owner};
+use crate::policy::{Permission, Policy, permission};
+
+/// What the caches hold about one subject.
+#[derive(Clone, Debug)]
+pub struct Observed {
+    /// The subject.
+    pub subject: Key,
+    /// The VM, or without one the VMI. `None` if neither exists.
+    pub owner: Option<Owner>,
+    /// Where in its life it is.
+    pub state: State,
+    /// Whether its Namespace is being deleted.
+    pub namespace_terminating: bool,
+    /// Whether a VM and a VMI have its name, and the VM does not control the VMI.
+    pub name_conflict: bool,
+    /// When the VMI was created.
+    pub vmi_created: Option<Timestamp>,
+    /// Whether flags and annotations allow to serve it.
+    pub permission: Permission,
+    /// What it needs to boot, in spec order.
+    pub disks: Vec<Disk>,
+    /// Further claims that a pod lists: state of TPM and EFI, bound hotplugged disks, sidecars.
+    pub extra_claims: Vec<Claim>,
+    /// A live launcher.
+    pub launcher: Option<Arc<str>>,
+    /// A live pod that is nobody's first-consumer pod and lists a claim that needs.
+    pub foreign_consumer: Option<Arc<str>>,
+    /// The pod that has the subject's fixed name.
+    pub pod: Named,
+    /// Labels of the template.
+    pub labels: Strings,
+    /// What the VM will ask for. `None` if no disk needs it and no own pod is there to compare with.
+    pub placement: Option<Result<Placement, Refusal>>,
+}
+
+/// A boot volume and its claim.
+#[derive(Clone, Debug)]
+pub struct Disk {
+    /// Name of the claim.
+    pub name: Arc<str>,
+    /// The claim, if it exists.
+    pub claim: Option<Claim>,
+    /// Phase of the DataVolume, whether or not its claim exists.
+    pub data_volume: Option<DataVolumePhase>,
+    /// Whether the DataVolume is being deleted.
+    pub data_volume_terminating: bool,
+    /// Whether a live worker pod is controlled by the claim.
+    pub worker: bool,
+    /// A live pod, not the subject's own, that lists the claim.
+    pub user: Option<Arc<str>>,
+}
+
+/// The pod of a subject's fixed name.
+#[derive(Clone, Debug)]
+pub enum Named {
+    /// There is none.
+    Nobody,
+    /// The subject's own.
+    Own(Box<OwnPod>),
+    /// One that is not ours.
+    Foreign,
+}
+
+/// The subject's own pod.
+#[derive(Clone, Debug)]
+pub struct OwnPod {
+    /// Its UID.
+    pub uid: Uid,
+    /// Whether it is being deleted.
+    pub terminating: bool,
+    /// Its phase.
+    pub phase: PodPhase,
+    /// What the scheduler says.
+    pub scheduled: Scheduled,
+    /// What it says of itself.
+    pub marks: Marks,
+    /// The claims that it lists, as far as they exist.
+    pub claims: Vec<Claim>,
+}
+
+impl Observed {
+    /// The boot claims that exist.
+    pub fn claims(&self) -> impl Iterator<Item = &Claim> {
+        self.disks.iter().filter_map(|disk| disk.claim.as_ref())
+    }
+
+    /// Everything that a pod lists, one entry a claim.
+    #[must_use]
+    pub fn listed(&self) -> Vec<&Claim> {
+        let mut listed: Vec<&Claim> = Vec::new();
+        for claim in self.claims().chain(&self.extra_claims) {
+            if listed.iter().all(|other| other.name != claim.name) {
+                listed.push(claim);
+            }
+        }
+        listed
+    }
+
+    /// Whether a boot claim needs a first consumer.
+    #[must_use]
+    pub fn needs(&self) -> bool {
+        self.claims().any(|claim| claim.needs)
+    }
+
+    /// The own pod.
+    #[must_use]
+    pub fn own_pod(&self) -> Option<&OwnPod> {
+        match &self.pod {
+            Named::Own(pod) => Some(pod),
+            Named::Nobody | Named::Foreign => None,
+        }
+    }
+}
+
+/// Looks at one subject.
+#[must_use]
+pub fn observe(index: &Index, subject: &Key, policy: Policy) -> Observed {
+    let vm = index.vm(subject).map(AsRef::as_ref);
+    let vmi = index.vmi(subject).map(AsRef::as_ref);
+    let namespace = index.namespace(&subject.namespace).map(|namespace| namespace.meta());
+    let state = state(vm, vmi);
+    let template = template(vm, vmi);
+    let disks = disks(index, subject, &template);
+    let pod = named(index, subject);
+    let wanted = matches!(pod, Named::Own(_)) || disks.iter().any(|disk| disk.claim.as_ref().is_some_and(|c| c.needs));
+    Observed {
+        owner: owner(vm, vmi),
+        state,
+        namespace_terminating: namespace.is_some_and(crate::api::Meta::terminating),
+        name_conflict: name_conflict(vm, vmi),
+        vmi_created: vmi.and_then(|vmi| vmi.meta().creation_timestamp),
+        permission: permission(policy, state, vm, vmi, namespace),
+        extra_claims: extra_claims(index, subject, &template),
+        launcher: index
+            .launchers(subject)
+            .find(|pod| pod.live())
+            .map(|pod| Arc::clone(&pod.meta().name)),
+        foreign_consumer: foreign_consumer(index, subject, &disks),
+        placement: wanted.then(|| placement(vm, vmi, &template)),
+        labels: template.metadata.labels,
+        subject: subject.clone(),
+        disks,
+        pod,
+    }
+}
+
+/// What the VM boots from: a VMI that lives says it itself, else the VM's template does.
+fn template(vm: Option<&VirtualMachine>, vmi: Option<&VirtualMachineInstance>) -> Template {
+    match (vm, vmi) {
+        (Some(vm), None) => vm.template().clone(),
+        (Some(vm), Some(vmi)) if vmi.phase().is_final() => vm.template().clone(),
+        (_, Some(vmi)) => vmi.template(),
+        (None, None) => Template::default(),
+    }
+}
+
+fn placement(
+    vm: Option<&VirtualMachine>,
+    vmi: Option<&VirtualMachineInstance>,
+    template: &Template,
+) -> Result<Placement, Refusal> {
+    // A VMI has been expanded by virt-controller.
+    if vmi.is_none_or(|vmi| vmi.phase().is_final()) && vm.is_some_and(VirtualMachine::needs_expansion) {
+        return Err(Refusal::NotExpanded);
+    }
+    Placement::of(template)
+}
+
+fn owner(vm: Option<&VirtualMachine>, vmi: Option<&VirtualMachineInstance>) -> Option<Owner> {
+    let vm = vm.map(|vm| Owner {
+        kind: VirtualMachine::KIND,
+        uid: vm.meta().uid.clone(),
+    });
+    vm.or_else(|| {
+        Some(Owner {
+            kind: VirtualMachineInstance::KIND,
+            uid: vmi?.meta().uid.clone(),
+        })
+    })
+}
+
+fn name_conflict(vm: Option<&VirtualMachine>, vmi: Option<&VirtualMachineInstance>) -> bool {
+    match (vm, vmi) {
+        (Some(vm), Some(vmi)) => vmi
+            .meta()
+            .controller()
+            .is_none_or(|owner| owner.kind != VirtualMachine::KIND.into() || owner.uid != vm.meta().uid),
+        _ => false,
+    }
+}
+
+fn disks(index: &Index, subject: &Key, template: &Template) -> Vec<Disk> {
+    let boot = template.spec.volumes.iter().filter(|volume| !volume.hotpluggable);
+    boot.filter_map(|volume| Some(disk(index, subject, volume.claim()?)))
+        .collect()
+}
+
+fn disk(index: &Index, subject: &Key, name: &Arc<str>) -> Disk {
+    let key = subject.sibling(name);
+    let data_volume = index.data_volume(&key);
+    let claim = index.claim(&key).map(|claim| read_claim(index, claim));
+    let uid = claim.as_ref().map(|claim| &claim.uid);
+    let controlled = |pod: &Pod| pod.meta().controller().is_some_and(|owner| Some(&owner.uid) == uid);
+    let live = || index.pods_of_claim(&key).filter(|pod| pod.live());
+    Disk {
+        name: Arc::clone(name),
+        data_volume: data_volume.map(|data_volume| data_volume.phase()),
+        data_volume_terminating: data_volume.is_some_and(|data_volume| data_volume.meta().terminating()),
+        worker: live().any(|pod| controlled(pod)),
+        user: live()
+            .find(|pod| own_subject(pod).as_ref() != Some(subject))
+            .map(|pod| Arc::clone(&pod.meta().name)),
+        claim,
+    }
+}
+
+/// A claim with what surrounds it.
+fn read_claim(index: &Index, claim: &PersistentVolumeClaim) -> Claim {
+    let key = claim.meta().key();
+    let class = claim
+        .spec
+        .storage_class_name
+        .as_deref()
+        .and_then(|class| index.class(class));
+    // DataVolume and claim have one name (CDI reference 4.1); who controls the claim is checked by UID.
+    let data_volume: Option<&Arc<DataVolume>> = index.data_volume(&key);
+    let prime = index
+        .claim(&key.sibling(&format!("prime-{}", claim.meta().uid)))
+        .is_some();
+    Claim::new(claim, class.map(AsRef::as_ref), data_volume.map(AsRef::as_ref), prime)
+}
+
+/// Claims that are listed but not waited for: they pin the pod to where they are, or are placed with the others.
+fn extra_claims(index: &Index, subject: &Key, template: &Template) -> Vec<Claim> {
+    let state = index.state_claims(subject).filter(|_| template.spec.persistent_state);
+    let hotplugged = template.spec.volumes.iter().filter(|volume| volume.hotpluggable);
+    let hotplugged = hotplugged
+        .filter_map(|volume| index.claim(&subject.sibling(volume.claim()?)))
+        .filter(|claim| claim.phase() == ClaimPhase::Bound);
+    let sidecars = sidecar_claims(template);
+    let sidecars = sidecars.iter().filter_map(|name| index.claim(&subject.sibling(name)));
+    state
+        .chain(hotplugged)
+        .chain(sidecars)
+        .map(|claim| read_claim(index, claim))
+        .collect()
+}
+
+fn foreign_consumer(index: &Index, subject: &Key, disks: &[Disk]) -> Option<Arc<str>> {
+    let needing = disks
+        .iter()
+        .filter(|disk| disk.claim.as_ref().is_some_and(|claim| claim.needs));
+    let keys: Vec<Key> = needing.map(|disk| subject.sibling(&disk.name)).collect();
+    let mut pods = keys.iter().flat_map(|key| index.pods_of_claim(key));
+    let foreign = pods.find(|pod| pod.live() && own_subject(pod).is_none());
+    foreign.map(|pod| Arc::clone(&pod.meta().name))
+}
+
+fn named(index: &Index, subject: &Key) -> Named {
+    let Some(pod) = index.pod(&subject.sibling(&pod_name(subject))) else {
+        return Named::Nobody;
+    };
+    if own_subject(pod).as_ref() != Some(subject) {
+        return Named::Foreign;
+    }
+    Named::Own(Box::new(own_pod(index, subject, pod)))
+}
+
+/// Reads the own pod.
+#[must_use]
+pub fn own_pod(index: &Index, subject: &Key, pod: &Pod) -> OwnPod {
+    let listed = pod.claims().filter_map(|name| index.claim(&subject.sibling(name)));
+    OwnPod {
+        uid: pod.meta().uid.clone(),
+        terminating: pod.meta().terminating(),
+        phase: pod.phase(),
+        scheduled: pod.scheduled(),
+        marks: Marks::read(pod.meta()),
+        claims: listed.map(|claim| read_claim(index, claim)).collect(),
+    }
+}

@@ -1,0 +1,141 @@
+//! Annotations and flags: may we serve this subject (design section 4).
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::api::{Meta, RunStrategy, View, VirtualMachine, VirtualMachineInstance};
+use crate::lifecycle::State;
+use crate::name::DOMAIN;
+use crate::reason::Reason;
+
+/// The flags that say whom the controller serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// `--halted-vms`.
+    pub halted: HaltedVms,
+    /// `--started-vms`.
+    pub started: StartedVms,
+    /// `--fallback-after`: how long virt-controller is left alone with a started VM.
+    pub fallback_after: Duration,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            halted: HaltedVms::OptIn,
+            started: StartedVms::Fallback,
+            fallback_after: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Which halted VMs are served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HaltedVms {
+    /// Those that ask for it.
+    OptIn,
+    /// All but those that opt out.
+    All,
+    /// None, whatever they ask.
+    None,
+}
+
+/// Which started VMs are served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StartedVms {
+    /// Those that virt-controller has not served after a while.
+    Fallback,
+    /// All, at once.
+    Always,
+    /// None.
+    None,
+}
+
+impl FromStr for HaltedVms {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "opt-in" => Ok(Self::OptIn),
+            "all" => Ok(Self::All),
+            "none" => Ok(Self::None),
+            _ => Err("expected opt-in, all or none".into()),
+        }
+    }
+}
+
+impl FromStr for StartedVms {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "fallback" => Ok(Self::Fallback),
+            "always" => Ok(Self::Always),
+            "none" => Ok(Self::None),
+            _ => Err("expected fallback, always or none".into()),
+        }
+    }
+}
+
+/// What a pod is made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MadeFor {
+    /// A VM that is not meant to run.
+    Halted,
+    /// A VM that is meant to run.
+    Started,
+}
+
+/// Whether a subject may be served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Permission {
+    /// Now.
+    Now(MadeFor),
+    /// A started one, when virt-controller has had its time.
+    After(Duration),
+    /// Not at all.
+    No(Reason),
+}
+
+/// Whether flags and annotations allow to serve the subject. `state` is its state, `namespace` the metadata of its
+/// Namespace.
+#[must_use]
+pub fn permission(
+    policy: Policy,
+    state: State,
+    vm: Option<&VirtualMachine>,
+    vmi: Option<&VirtualMachineInstance>,
+    namespace: Option<&Meta>,
+) -> Permission {
+    let receives = vm.is_some_and(|vm| vm.run_strategy() == RunStrategy::WaitAsReceiver);
+    if receives || vmi.is_some_and(VirtualMachineInstance::migration_target) {
+        return Permission::No(Reason::MigrationTarget);
+    }
+    let subject = vm.map(View::meta).or_else(|| vmi.map(View::meta));
+    let asked = subject.and_then(asked).or_else(|| namespace.and_then(asked));
+    match (state, asked) {
+        (State::Halted, _) if policy.halted == HaltedVms::None => Permission::No(Reason::SwitchedOff),
+        (State::Starting | State::Pending, _) if policy.started == StartedVms::None => {
+            Permission::No(Reason::SwitchedOff)
+        }
+        (State::Halted | State::Starting | State::Pending, Some(false)) => Permission::No(Reason::OptedOut),
+        (State::Halted, None) if policy.halted == HaltedVms::OptIn => Permission::No(Reason::NotAskedFor),
+        (State::Halted, _) => Permission::Now(MadeFor::Halted),
+        (State::Starting | State::Pending, _) if policy.started == StartedVms::Always => {
+            Permission::Now(MadeFor::Started)
+        }
+        (State::Starting | State::Pending, _) => Permission::After(policy.fallback_after),
+        (State::Running | State::Final | State::Deleting | State::Unknown, _) => {
+            Permission::No(Reason::LeftToVirtController)
+        }
+    }
+}
+
+/// What the opt-in annotation says; any value but `"true"` and `"false"` counts as absent.
+fn asked(meta: &Meta) -> Option<bool> {
+    match meta.annotation(&format!("{DOMAIN}/provision"))? {
+        "true" => Some(true),
+        "false" => Some(false),
+        _ => None,
+    }
+}

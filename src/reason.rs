@@ -1,0 +1,131 @@
+//! The closed list of reasons, and their text for events, logs, metrics and `explain`.
+
+use std::fmt;
+
+/// Why a decision is what it is. The names are stable: events, metrics and tests use them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Reason {
+    /// Row 1.
+    SubjectDeleted,
+    /// Row 2.
+    DiskDeleted,
+    /// Row 3.
+    NameConflict,
+    /// Row 4.
+    LauncherPresent,
+    /// Row 5.
+    ForeignConsumer,
+    /// Row 6.
+    DataVolumeFailed,
+    /// Row 7: a pod was there.
+    Served,
+    /// Row 7.
+    NothingWaiting,
+    /// Row 8.
+    OptedOut,
+    /// Row 8.
+    NotAskedFor,
+    /// Row 8.
+    LeftToVirtController,
+    /// Row 8.
+    SwitchedOff,
+    /// Row 8.
+    MigrationTarget,
+    /// Row 9.
+    ClaimMissing,
+    /// Row 9.
+    ClaimLost,
+    /// Row 10.
+    SiblingBinding,
+    /// Row 10.
+    SiblingImporting,
+    /// Row 10.
+    ClaimInUse,
+    /// Row 12.
+    ExpansionPending,
+    /// Row 12.
+    CannotRender,
+    /// Row 13.
+    PodTerminating,
+    /// Row 13.
+    OwnerReplaced,
+    /// Row 13.
+    PlacementChanged,
+    /// Row 13.
+    DisksChanged,
+    /// Row 14.
+    PodFinished,
+    /// Row 14.
+    GaveUp,
+    /// Row 15.
+    WaitingForScheduler,
+    /// Row 15.
+    Unschedulable,
+    /// Row 15.
+    SchedulingGated,
+    /// Row 15.
+    WaitingForVolumes,
+    /// Row 16.
+    CreateRefused,
+    /// Row 16.
+    NameTaken,
+    /// Row 17.
+    BackingOff,
+    /// Row 18.
+    FirstConsumerNeeded,
+}
+
+impl Reason {
+    /// What it means for a person, in one sentence without a subject.
+    #[must_use]
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::SubjectDeleted => "the VM is gone or is being deleted",
+            Self::DiskDeleted => "one of its disks is being deleted",
+            Self::NameConflict => "a VM and a VMI have this name, and the VM does not control the VMI",
+            Self::LauncherPresent => "KubeVirt's own pod is there",
+            Self::ForeignConsumer => "another pod uses a disk that waits for its first consumer",
+            Self::DataVolumeFailed => "a DataVolume has failed",
+            Self::Served => "every disk that waited has its node",
+            Self::NothingWaiting => "no disk waits for a first consumer",
+            Self::OptedOut => "the VM or its Namespace has opted out",
+            Self::NotAskedFor => "the VM is halted, and neither it nor its Namespace has opted in",
+            Self::LeftToVirtController => "the VM is started, so virt-controller serves it first",
+            Self::SwitchedOff => "the controller's flags switch this off",
+            Self::MigrationTarget => "the VM waits for a migration from another cluster",
+            Self::ClaimMissing => "a disk's claim does not exist yet",
+            Self::ClaimLost => "a disk's claim has lost its volume",
+            Self::SiblingBinding => "another disk of the VM is being placed by somebody else",
+            Self::SiblingImporting => "another disk of the VM is about to be filled, which a pod of ours would block",
+            Self::ClaimInUse => "another pod holds a ReadWriteOncePod disk",
+            Self::ExpansionPending => "the VM's instancetype or preference has not been expanded yet",
+            Self::CannotRender => "the VM's spec cannot be rendered",
+            Self::PodTerminating => "the previous pod is still going",
+            Self::OwnerReplaced => "the pod was made for an earlier VM of this name",
+            Self::PlacementChanged => "the VM's placement has changed",
+            Self::DisksChanged => "the VM's disks have changed",
+            Self::PodFinished => "the pod has ended although a disk still waits",
+            Self::GaveUp => "the pod has ended too often",
+            Self::WaitingForScheduler => "the scheduler has not spoken yet",
+            Self::Unschedulable => "no node fits",
+            Self::SchedulingGated => "a scheduling gate holds the pod",
+            Self::WaitingForVolumes => "the pod stays until the volumes are there",
+            Self::CreateRefused => "the API server refused the pod",
+            Self::NameTaken => "a pod that is not ours has the name of ours",
+            Self::BackingOff => "the previous pod was made a short time ago",
+            Self::FirstConsumerNeeded => "a disk waits for its first consumer",
+        }
+    }
+
+    /// The name, as events and metrics show it.
+    #[must_use]
+    pub fn name(self) -> String {
+        format!("{self:?}")
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}

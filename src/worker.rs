@@ -1,0 +1,198 @@
+//! What a worker does with one subject: a turn of the decision, its effect, and the telling of it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use kube::Client;
+use prometheus_client::metrics::histogram::Histogram;
+use tokio::time::Instant;
+use tracing::{debug, info, warn};
+
+use crate::announce::{self, Announcement};
+use crate::cluster::events::Events;
+use crate::cluster::execute::execute;
+use crate::cluster::watch::{SharedIndex, lock};
+use crate::decide::{Decision, Effect, Settings, Turn, turn};
+use crate::leader::Leadership;
+use crate::memory::{Memory, Outcome};
+use crate::metrics::Metrics;
+use crate::name::{Key, pod_name};
+use crate::observe::Observed;
+use crate::pace::Pace;
+use crate::queue::Queue;
+use crate::reason::Reason;
+
+/// What all workers share.
+pub struct Worker {
+    /// The caches.
+    pub index: SharedIndex,
+    /// Who is due.
+    pub queue: Queue,
+    /// What the flags say.
+    pub settings: Settings,
+    /// For pods.
+    pub client: Client,
+    /// Whether we may write.
+    pub leadership: Leadership,
+    /// For Events.
+    pub events: Events,
+    /// For `/metrics`.
+    pub metrics: Arc<Metrics>,
+    /// How often a pod may be created.
+    pub pace: Pace,
+    /// What is remembered of each subject.
+    pub memories: Memories,
+}
+
+/// What is remembered of each subject.
+#[derive(Debug, Default)]
+pub struct Memories(Mutex<HashMap<Key, Remembered>>);
+
+#[derive(Clone, Debug, Default)]
+struct Remembered {
+    memory: Memory,
+    /// The last decision, for the log and for the waiting gauge.
+    shown: Option<(Reason, bool)>,
+}
+
+impl Memories {
+    fn with<T>(&self, subject: &Key, look: impl FnOnce(&mut Remembered) -> T) -> T {
+        let mut memories = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        look(memories.entry(subject.clone()).or_default())
+    }
+
+    fn forget(&self, subject: &Key) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(subject);
+    }
+
+    /// How long the subject that has waited longest has waited.
+    #[must_use]
+    pub fn oldest_wait(&self, now: Timestamp) -> Duration {
+        let memories = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let oldest = memories
+            .values()
+            .filter_map(|remembered| remembered.memory.needed_since)
+            .min();
+        oldest.map(|since| between(since, now)).unwrap_or_default()
+    }
+}
+
+impl Worker {
+    /// Gives a subject its turn.
+    pub async fn serve(&self, subject: &Key) {
+        let now = Timestamp::now();
+        let Turn {
+            observed,
+            decision,
+            effect,
+        } = {
+            let index = lock(&self.index);
+            self.memories.with(subject, |remembered| {
+                turn(&index, subject, &self.settings, &mut remembered.memory, now)
+            })
+        };
+        self.show(&observed, &decision);
+        self.wake(subject, &decision, now);
+        if self.leadership.leads()
+            && let Some(announcement) = announce::of_decision(&decision, &observed)
+        {
+            self.announce(announcement);
+        }
+        if effect == Effect::Nothing || !self.leadership.leads() {
+            if observed.owner.is_none() && observed.own_pod().is_none() {
+                self.memories.forget(subject);
+            }
+            return;
+        }
+        if matches!(effect, Effect::Create(_))
+            && let Some(slot) = self.pace.take(subject)
+        {
+            return self.queue.add_at(subject.clone(), slot);
+        }
+        let Some(outcome) = execute(&self.client, subject, effect).await else {
+            return;
+        };
+        let done = Timestamp::now();
+        self.tell(&outcome, &observed, &decision, now, done);
+        self.memories
+            .with(subject, |remembered| remembered.memory.record(outcome, &observed, done));
+        self.queue.add(subject.clone());
+    }
+
+    fn wake(&self, subject: &Key, decision: &Decision, now: Timestamp) {
+        if let Some(at) = decision.wake_at {
+            self.queue.add_at(subject.clone(), Instant::now() + between(now, at));
+        }
+    }
+
+    /// Keeps the gauge of waiting subjects, and logs what is new.
+    fn show(&self, observed: &Observed, decision: &Decision) {
+        let shown = (decision.reason, observed.needs());
+        let before = self
+            .memories
+            .with(&observed.subject, |remembered| remembered.shown.replace(shown));
+        let waiting = |(reason, needs): (Reason, bool)| needs.then_some(reason);
+        self.metrics.waits(before.and_then(waiting), waiting(shown));
+        if before != Some(shown) {
+            debug!(subject = %observed.subject, action = ?decision.action, reason = %decision.reason, about = decision.about, "decided");
+        }
+    }
+
+    /// Log, metrics and Events about an action that is over.
+    fn tell(&self, outcome: &Outcome, observed: &Observed, decision: &Decision, began: Timestamp, done: Timestamp) {
+        let subject = &observed.subject;
+        let pod = pod_name(subject);
+        let reason = decision.reason;
+        let (needed, created) = self.memories.with(subject, |remembered| {
+            let uid = observed.own_pod().map(|pod| &pod.uid);
+            (
+                remembered.memory.needed_since,
+                uid.and_then(|uid| remembered.memory.created_at(uid)),
+            )
+        });
+        match outcome {
+            Outcome::Created(_) => {
+                info!(%subject, pod, %reason, about = decision.about, "created the pod");
+                self.metrics.created(reason);
+                observe(&self.metrics.need_to_creation, needed, done);
+            }
+            Outcome::Deleted { .. } => {
+                info!(%subject, pod, %reason, about = decision.about, "deleted the pod");
+                self.metrics.deleted(reason);
+                if reason == Reason::Served {
+                    observe(&self.metrics.creation_to_node, created, began);
+                    observe(&self.metrics.node_to_deletion, Some(began), done);
+                }
+            }
+            Outcome::Refused(text) => {
+                warn!(%subject, pod, text, "the API server refused the pod");
+                self.metrics.failed(Reason::CreateRefused);
+            }
+            Outcome::Unanswered(text) => warn!(%subject, pod, text, "the API server did not do it"),
+        }
+        let lived = created.map(|created| between(created, done));
+        for announcement in announce::of_outcome(outcome, decision, observed, lived) {
+            self.announce(announcement);
+        }
+    }
+
+    fn announce(&self, announcement: Announcement) {
+        if !self.events.announce(announcement) {
+            self.metrics.events_dropped.inc();
+        }
+    }
+}
+
+/// Observes a span, if its beginning is known.
+fn observe(histogram: &Histogram, from: Option<Timestamp>, to: Timestamp) {
+    if let Some(from) = from {
+        histogram.observe(between(from, to).as_secs_f64());
+    }
+}
+
+fn between(earlier: Timestamp, later: Timestamp) -> Duration {
+    let duration: SignedDuration = later.duration_since(earlier);
+    duration.try_into().unwrap_or_default()
+}
