@@ -99,6 +99,18 @@ const LIST: &[Skip] = &[
         "FailedScheduling",
         "the scheduler's update of the claim meets CDI's: a race",
     ),
+    skip(
+        "immediate",
+        "Event DataVolume *",
+        "Bound",
+        "told after the phase if both change in one patch, else before it: a race between CDI's controllers",
+    ),
+    skip(
+        "immediate",
+        "Event Claim *",
+        "WaitForFirstConsumer",
+        "told only if the PV controller sees the claim before the worker pod that lists it",
+    ),
     // Timers of real components.
     skip(
         "",
