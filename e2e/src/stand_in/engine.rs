@@ -17,7 +17,10 @@ use std::{
     time::Duration,
 };
 use tokio::{sync::mpsc, task::JoinSet, time::Instant};
-use tokio_util::{sync::CancellationToken, time::DelayQueue};
+use tokio_util::{
+    sync::CancellationToken,
+    time::{DelayQueue, delay_queue},
+};
 
 /// A change that the watches saw.
 #[derive(Clone, Debug)]
@@ -122,6 +125,8 @@ struct Queue<C> {
     running: HashSet<Key>,
     retries: HashMap<Key, Retry>,
     delays: DelayQueue<Key>,
+    /// One timer a key: the earliest.
+    timers: HashMap<Key, (delay_queue::Key, Instant)>,
     work: JoinSet<(Key, Result<Outcome>)>,
     start: Instant,
 }
@@ -141,6 +146,7 @@ pub async fn run<C: Controller>(
         running: HashSet::new(),
         retries: HashMap::new(),
         delays: DelayQueue::new(),
+        timers: HashMap::new(),
         work: JoinSet::new(),
         start: Instant::now(),
     };
@@ -148,7 +154,11 @@ pub async fn run<C: Controller>(
         tokio::select! {
             () = stop.cancelled() => return,
             Some(change) = changes.recv() => queue.controller.wakes(&change).into_iter().for_each(|key| queue.wake(key)),
-            Some(expired) = queue.delays.next() => queue.wake(expired.into_inner()),
+            Some(expired) = queue.delays.next() => {
+                let key = expired.into_inner();
+                queue.timers.remove(&key);
+                queue.wake(key);
+            }
             Some(done) = queue.work.join_next() => queue.finish(done),
         }
         queue.pump(&switch);
@@ -160,6 +170,19 @@ impl<C: Controller> Queue<C> {
         if self.dirty.insert(key.clone()) && !self.running.contains(&key) {
             self.waiting.push_back(key);
         }
+    }
+
+    fn schedule(&mut self, key: Key, delay: Duration) {
+        let due = Instant::now() + delay;
+        if let Some((timer, known)) = self.timers.get_mut(&key) {
+            if due < *known {
+                self.delays.reset_at(timer, due);
+                *known = due;
+            }
+            return;
+        }
+        let timer = self.delays.insert_at(key.clone(), due);
+        self.timers.insert(key, (timer, due));
     }
 
     fn finish(&mut self, done: Result<(Key, Result<Outcome>), tokio::task::JoinError>) {
@@ -184,16 +207,14 @@ impl<C: Controller> Queue<C> {
             Outcome::Done => drop(self.retries.remove(&key)),
             Outcome::Later(delay) => {
                 self.retries.remove(&key);
-                self.delays.insert(key, delay);
+                self.schedule(key, delay);
             }
             Outcome::Limited => {
                 let now = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
-                let old = self.retries.get(&key).copied().unwrap_or_default();
-                let new = old.failed(now);
-                self.retries.insert(key.clone(), new);
-                if let Some(due) = new.due.filter(|due| old.due != Some(*due)) {
-                    self.delays.insert(key, Duration::from_millis(due.saturating_sub(now)));
-                }
+                let retry = self.retries.get(&key).copied().unwrap_or_default().failed(now);
+                let due = retry.due.unwrap_or(now);
+                self.retries.insert(key.clone(), retry);
+                self.schedule(key, Duration::from_millis(due.saturating_sub(now)));
             }
         }
     }

@@ -193,3 +193,53 @@ fn entries(kind: Kind, object: &DynamicObject) -> Vec<Entry> {
     }
     entries
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn pod(uid: &str, version: &str, claim: &str) -> Object {
+        let body = json!({
+            "metadata": { "namespace": "ns", "name": "db", "uid": uid, "resourceVersion": version },
+            "spec": { "volumes": [{ "name": "disk", "persistentVolumeClaim": { "claimName": claim } }] },
+        });
+        Arc::new(serde_json::from_value(body).unwrap())
+    }
+
+    fn users(store: &Store, claim: &str) -> usize {
+        store.find(Kind::Pod, &Entry::Names(Key::new("ns", claim))).len()
+    }
+
+    #[test]
+    fn only_the_newest_version_counts_and_the_index_follows() {
+        let store = Store::default();
+        store.apply(Kind::Pod, pod("a", "10", "new"));
+        store.apply(Kind::Pod, pod("a", "9", "old"));
+        assert_eq!((users(&store, "new"), users(&store, "old")), (1, 0));
+        store.apply(Kind::Pod, pod("a", "11", "other"));
+        assert_eq!((users(&store, "new"), users(&store, "other")), (0, 1));
+    }
+
+    #[test]
+    fn what_is_gone_stays_gone_and_a_successor_may_come() {
+        let store = Store::default();
+        let key = Key::new("ns", "db");
+        store.apply(Kind::Pod, pod("a", "1", "disk"));
+        store.remove(Kind::Pod, &key, "a");
+        store.apply(Kind::Pod, pod("a", "2", "disk"));
+        assert!(store.get(Kind::Pod, &key).is_none());
+        store.apply(Kind::Pod, pod("b", "3", "disk"));
+        store.remove(Kind::Pod, &key, "a");
+        assert_eq!(users(&store, "disk"), 1);
+    }
+
+    #[test]
+    fn a_new_list_drops_what_it_does_not_hold() {
+        let store = Store::default();
+        store.apply(Kind::Pod, pod("a", "1", "disk"));
+        assert_eq!(store.retain(Kind::Claim, &BTreeSet::new()).len(), 0);
+        assert_eq!(store.retain(Kind::Pod, &BTreeSet::new()).len(), 1);
+        assert!(store.all(Kind::Pod).is_empty());
+    }
+}

@@ -9,7 +9,7 @@ struct Skip {
     /// The state; `*` for all of them.
     state: &'static str,
     /// Why it may be missing, or may be there.
-    #[allow(dead_code)]
+    #[expect(dead_code, reason = "for the reader")]
     why: &'static str,
 }
 
