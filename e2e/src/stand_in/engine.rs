@@ -55,7 +55,7 @@ pub trait Controller: Send + Sync + 'static {
 }
 
 /// Keys in work at the same time.
-const WORKERS: usize = 8;
+const WORKERS: usize = 16;
 
 /// Follows one kind; every change goes to all controllers. `listed` is told once the first list is in.
 pub async fn watch(

@@ -10,6 +10,7 @@
 
 mod cdi;
 mod engine;
+mod events;
 mod hand;
 mod kind;
 mod provisioner;
@@ -82,7 +83,7 @@ impl StandIns {
         let mut tasks = JoinSet::new();
         let faults = Arc::<provisioner::Faults>::default();
 
-        let mut group = Group::new(cdi);
+        let mut group = Group::new(cdi, &mut tasks, &stop);
         let (hand, settings) = (group.hand.clone(), options.cdi);
         group.add(
             &mut tasks,
@@ -106,7 +107,7 @@ impl StandIns {
             .await
             .context("CDI stand-in")?;
 
-        let mut group = Group::new(provisioner);
+        let mut group = Group::new(provisioner, &mut tasks, &stop);
         let hand = group.hand.clone();
         let takes = options.provisioning_takes;
         for (driver, topology) in DRIVERS {
@@ -120,7 +121,7 @@ impl StandIns {
             .await
             .context("CSI provisioner stand-in")?;
 
-        let mut group = Group::new(virt_controller);
+        let mut group = Group::new(virt_controller, &mut tasks, &stop);
         let hand = group.hand.clone();
         group.add(&mut tasks, &stop, virt::Vms { hand: hand.clone() });
         group.add(&mut tasks, &stop, virt::Vmis { hand });
@@ -172,9 +173,9 @@ struct Group {
 }
 
 impl Group {
-    fn new(client: Client) -> Self {
+    fn new(client: Client, tasks: &mut JoinSet<()>, stop: &CancellationToken) -> Self {
         Self {
-            hand: Arc::new(Hand::new(client)),
+            hand: Arc::new(Hand::new(client, tasks, stop)),
             switch: Arc::new(Switch::new(false)),
             controllers: Vec::new(),
         }

@@ -99,6 +99,7 @@ fn update_status(disk: &Disk, settings: Settings) -> Vec<Write> {
                 .map(|bound| Note::normal(&bound.reason, bound.message.clone())),
         );
     }
+    notes.extend(failure_note(&status, &old.running));
     let mut writes = vec![Write::SetStatus(status)];
     writes.extend(notes.into_iter().map(|note| Write::Event { on_dv: true, note }));
     writes
@@ -163,6 +164,34 @@ fn by_source(disk: &Disk, claim: &Claim, unchanged: DvPhase) -> DvPhase {
         (false, Some(PodPhase::Running)) => DvPhase::ImportInProgress,
         (false, _) => DvPhase::ImportScheduled,
     }
+}
+
+/// A worker that does not run although the claim is bound is told of the DataVolume, too
+/// \[`controller-base.go`: emitFailureConditionEvent\].
+fn failure_note(status: &Status, before: &Condition) -> Option<Note> {
+    let now = &status.running;
+    let stuck = status.phase != DvPhase::Succeeded && !now.status && !now.message.is_empty();
+    let bound = status.bound.as_ref().is_some_and(|bound| bound.status);
+    (stuck && bound && now.message != before.message).then(|| Note::warning(&now.reason, now.message.clone()))
+}
+
+/// The API server refused the claim for a quota \[`controller-base.go`: handlePvcCreation\]: the DataVolume says so and
+/// tries again.
+#[must_use]
+pub fn refused(disk: &Disk, text: &str) -> Vec<Write> {
+    let bound = Condition::new(false, "ErrExceededQuota", text);
+    let status = Status {
+        phase: DvPhase::Pending,
+        bound: Some(bound),
+        ..disk.dv.status.clone()
+    };
+    let mut writes = Vec::new();
+    if status != disk.dv.status {
+        writes.push(Write::SetStatus(status));
+    }
+    let note = Note::warning("ErrExceededQuota", text);
+    writes.extend([Write::Event { on_dv: true, note }, Write::RetryLater]);
+    writes
 }
 
 fn phase_note(disk: &Disk, phase: DvPhase) -> Option<Note> {
