@@ -1,6 +1,7 @@
 //! Runs scenarios as tests: first those that share one control plane, side by side; then those that start their own,
 //! one at a time.
 
+use std::fs;
 use std::future::Future;
 use std::pin::Pin;
 use std::process::ExitCode;
@@ -12,10 +13,10 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use tokio::runtime::Runtime;
 use tokio::sync::OnceCell;
 
-use crate::control_plane::ControlPlane;
+use crate::control_plane::{ControlPlane, kept_logs};
 
 /// A scenario that takes longer has hung.
-const LIMIT: Duration = Duration::from_secs(180);
+const LIMIT: Duration = Duration::from_mins(3);
 /// Scenarios mostly wait, so more of them run side by side than there are cores.
 const SIDE_BY_SIDE: usize = 8;
 
@@ -92,6 +93,9 @@ impl<S: Shared> Suite<S> {
             arguments.test_threads = Some(1);
             fine &= run_alone(&runtime, &arguments, self.alone);
         }
+        for folder in kept_logs() {
+            eprintln!("logs of a control plane: {}", folder.display());
+        }
         // What `cargo test` expects of a test program.
         if fine { ExitCode::SUCCESS } else { ExitCode::from(101) }
     }
@@ -134,7 +138,14 @@ where
 fn run_alone(runtime: &Arc<Runtime>, arguments: &Arguments, tests: Vec<(String, Test)>) -> bool {
     let trials = tests.into_iter().map(|(name, test)| {
         let runtime = Arc::clone(runtime);
-        Trial::test(name, move || on(&runtime, within_limit(test())))
+        Trial::test(name, move || {
+            on(&runtime, within_limit(test()))?;
+            // A test that succeeded may leave it to the drop to stop its control plane.
+            for folder in kept_logs() {
+                fs::remove_dir_all(folder)?;
+            }
+            Ok(())
+        })
     });
     !libtest_mimic::run(arguments, trials.collect()).has_failed()
 }

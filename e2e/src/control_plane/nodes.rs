@@ -11,7 +11,7 @@ use kube::{Api, Client, ResourceExt as _};
 
 use super::wait::wait_for;
 
-const READY_WITHIN: Duration = Duration::from_secs(60);
+const READY_WITHIN: Duration = Duration::from_mins(1);
 
 /// A node as the scheduler will see it.
 #[derive(Clone, Debug)]
