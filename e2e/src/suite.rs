@@ -40,6 +40,7 @@ impl Shared for ControlPlane {
 pub struct Suite<S> {
     shared: Vec<(String, SharedTest<S>)>,
     alone: Vec<(String, Test)>,
+    side_by_side: usize,
 }
 
 impl<S: Shared> Default for Suite<S> {
@@ -47,11 +48,19 @@ impl<S: Shared> Default for Suite<S> {
         Self {
             shared: Vec::new(),
             alone: Vec::new(),
+            side_by_side: SIDE_BY_SIDE,
         }
     }
 }
 
 impl<S: Shared> Suite<S> {
+    /// How many tests run at the same time, unless the command line says it.
+    #[must_use]
+    pub fn side_by_side(mut self, tests: usize) -> Self {
+        self.side_by_side = tests;
+        self
+    }
+
     /// Adds a test that keeps to its own namespace.
     #[must_use]
     pub fn shared<F>(mut self, name: &str, test: impl FnOnce(Arc<S>) -> F + Send + 'static) -> Self
@@ -87,7 +96,7 @@ impl<S: Shared> Suite<S> {
             }
         };
         let mut arguments = Arguments::from_args();
-        arguments.test_threads.get_or_insert(SIDE_BY_SIDE);
+        arguments.test_threads.get_or_insert(self.side_by_side);
         let mut fine = run_shared(&runtime, &arguments, self.shared, prepare);
         if !self.alone.is_empty() {
             arguments.test_threads = Some(1);

@@ -12,7 +12,7 @@ use anyhow::Result;
 use futures::{StreamExt, TryStreamExt};
 use kube::runtime::{WatchStreamExt, watcher};
 use std::{
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{BTreeSet, HashMap, HashSet, VecDeque},
     sync::Arc,
     time::Duration,
 };
@@ -116,6 +116,8 @@ pub async fn watch(
 
 struct Queue<C> {
     controller: Arc<C>,
+    /// Keys that wait for a worker, in order; `dirty` holds the same and those that changed while in work.
+    waiting: VecDeque<Key>,
     dirty: HashSet<Key>,
     running: HashSet<Key>,
     retries: HashMap<Key, Retry>,
@@ -134,6 +136,7 @@ pub async fn run<C: Controller>(
 ) {
     let mut queue = Queue {
         controller: Arc::new(controller),
+        waiting: VecDeque::new(),
         dirty: HashSet::new(),
         running: HashSet::new(),
         retries: HashMap::new(),
@@ -144,8 +147,8 @@ pub async fn run<C: Controller>(
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
-            Some(change) = changes.recv() => queue.dirty.extend(queue.controller.wakes(&change)),
-            Some(expired) = queue.delays.next() => { queue.dirty.insert(expired.into_inner()); }
+            Some(change) = changes.recv() => queue.controller.wakes(&change).into_iter().for_each(|key| queue.wake(key)),
+            Some(expired) = queue.delays.next() => queue.wake(expired.into_inner()),
             Some(done) = queue.work.join_next() => queue.finish(done),
         }
         queue.pump(&switch);
@@ -153,11 +156,20 @@ pub async fn run<C: Controller>(
 }
 
 impl<C: Controller> Queue<C> {
+    fn wake(&mut self, key: Key) {
+        if self.dirty.insert(key.clone()) && !self.running.contains(&key) {
+            self.waiting.push_back(key);
+        }
+    }
+
     fn finish(&mut self, done: Result<(Key, Result<Outcome>), tokio::task::JoinError>) {
         let Ok((key, outcome)) = done else {
             return;
         };
         self.running.remove(&key);
+        if self.dirty.contains(&key) {
+            self.waiting.push_back(key.clone());
+        }
         let name = self.controller.name();
         let outcome = outcome.unwrap_or_else(|error| {
             tracing::debug!(
@@ -187,16 +199,9 @@ impl<C: Controller> Queue<C> {
     }
 
     fn pump(&mut self, switch: &Switch) {
-        let ready: Vec<_> = self
-            .dirty
-            .iter()
-            .filter(|key| !self.running.contains(*key))
-            .cloned()
-            .collect();
-        for key in ready {
-            if self.running.len() >= WORKERS {
-                return;
-            }
+        while self.running.len() < WORKERS
+            && let Some(key) = self.waiting.pop_front()
+        {
             self.dirty.remove(&key);
             if !switch.is_on(&key.namespace) {
                 continue;

@@ -25,6 +25,16 @@ pub fn now() -> String {
         .to_string()
 }
 
+/// A controller owner reference, as JSON.
+#[must_use]
+pub fn owner(object: &DynamicObject, kind: Kind) -> Value {
+    let meta = &object.metadata;
+    json!({
+        "apiVersion": kind.types().api_version, "kind": kind.name(), "name": meta.name, "uid": meta.uid,
+        "controller": true, "blockOwnerDeletion": true,
+    })
+}
+
 /// Object, component, reason and message of an event: what makes it the same event again.
 type Said = (String, &'static str, String, String);
 

@@ -4,7 +4,7 @@
 use super::{kind::Kind, read};
 use kube::core::DynamicObject;
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeSet, HashMap, HashSet},
     sync::{Arc, PoisonError, RwLock},
 };
 
@@ -56,6 +56,8 @@ pub enum Entry {
 struct Inner {
     objects: HashMap<(Kind, Key), Object>,
     index: HashMap<Entry, BTreeSet<(Kind, Key)>>,
+    /// UIDs that are gone: the answer to a late write must not bring one back.
+    gone: HashSet<String>,
 }
 
 /// The store.
@@ -69,11 +71,9 @@ impl Store {
     pub fn apply(&self, kind: Kind, object: Object) {
         let id = (kind, Key::of(&object));
         let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
-        if inner
-            .objects
-            .get(&id)
-            .is_some_and(|known| version(known) > version(&object))
-        {
+        let known = inner.objects.get(&id);
+        let newer_is_known = known.is_some_and(|known| version(known) > version(&object));
+        if newer_is_known || inner.gone.contains(&read::uid(&object)) {
             return;
         }
         inner.forget(&id);
@@ -87,6 +87,7 @@ impl Store {
     pub fn remove(&self, kind: Kind, key: &Key, uid: &str) {
         let id = (kind, key.clone());
         let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
+        inner.gone.insert(uid.to_owned());
         if inner
             .objects
             .get(&id)

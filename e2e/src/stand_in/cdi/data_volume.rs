@@ -4,7 +4,7 @@ use super::{bodies, by_source, disk, foreign, tell};
 use crate::{
     stand_in::{
         engine::{Change, Controller, Outcome},
-        hand::{Hand, now},
+        hand::{Hand, now, owner},
         kind::Kind,
         read,
         store::{Key, Object},
@@ -83,10 +83,10 @@ impl Controller for DataVolumes {
 
 impl DataVolumes {
     async fn adopt(&self, key: &Key, dv: &Object) -> Result<()> {
-        let owner = serde_json::from_value(bodies::owner(dv, Kind::DataVolume))?;
+        let reference = serde_json::from_value(owner(dv, Kind::DataVolume))?;
         self.hand
             .update(Kind::Claim, key, |claim| {
-                claim.metadata.owner_references.get_or_insert_default().push(owner)
+                claim.metadata.owner_references.get_or_insert_default().push(reference);
             })
             .await
     }

@@ -69,7 +69,7 @@ impl Controller for Workers {
                         .annotate(Kind::Claim, key, vec![(read::cdi(mark), Some(name.clone()))])
                         .await?;
                 }
-                Write::CreateWorker { node } => self.create(&object, source, node).await?,
+                Write::CreateWorker { node } => self.create(&object, source, node.as_deref()).await?,
                 Write::NoteWorker(worker) => {
                     self.hand
                         .annotate(Kind::Claim, key, worker_annotations(&worker))
@@ -108,7 +108,7 @@ impl Workers {
             .collect()
     }
 
-    async fn create(&self, claim: &Object, source: Source, node: Option<String>) -> Result<()> {
+    async fn create(&self, claim: &Object, source: Source, node: Option<&str>) -> Result<()> {
         let namespace = claim.metadata.namespace.as_deref().unwrap_or_default();
         // The labels are the target's, also on a prime's worker.
         let owner = read::owner(claim).filter(|owner| owner.kind == "PersistentVolumeClaim");

@@ -1,6 +1,6 @@
 //! The objects that virt-controller makes (KubeVirt reference A.9, B.1, B.2).
 
-use crate::stand_in::{kind::Kind, read, store::Object};
+use crate::stand_in::{hand::owner, kind::Kind, read, store::Object};
 use serde_json::{Map, Value, json};
 
 /// Fields of a VMI spec that a launcher takes over as they are.
@@ -12,14 +12,6 @@ const PLACEMENT: [&str; 6] = [
     "schedulerName",
     "priorityClassName",
 ];
-
-fn owner(object: &Object, kind: Kind) -> Value {
-    let meta = &object.metadata;
-    json!({
-        "apiVersion": kind.resource().api_version, "kind": kind.name(), "name": meta.name, "uid": meta.uid,
-        "controller": true, "blockOwnerDeletion": true,
-    })
-}
 
 /// The DataVolume of a template \[`dv.go`: GenerateDataVolumeFromTemplate\].
 pub fn data_volume(vm: &Object, name: &str) -> Option<Value> {
@@ -98,12 +90,10 @@ pub fn launcher(vmi: &Object, temporary: bool) -> Value {
     } else {
         (json!(["/usr/bin/virt-launcher-monitor"]), json!(["--name", name]))
     };
-    let volumes: Vec<_> = spec["volumes"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(pod_volume)
-        .collect();
+    let volumes = read::boot_volumes(spec);
+    let volumes =
+        volumes.map(|(name, claim, _)| json!({ "name": name, "persistentVolumeClaim": { "claimName": claim } }));
+    let volumes: Vec<_> = volumes.collect();
     let mut pod = json!({
         "restartPolicy": "Never", "enableServiceLinks": false, "automountServiceAccountToken": false,
         "terminationGracePeriodSeconds": spec["terminationGracePeriodSeconds"].as_i64().unwrap_or(30) + 30,
@@ -127,19 +117,6 @@ pub fn launcher(vmi: &Object, temporary: bool) -> Value {
         },
         "spec": pod,
     })
-}
-
-/// A boot volume with a claim, as a volume of the pod.
-fn pod_volume(volume: &Value) -> Option<Value> {
-    let (dv, claim) = (&volume["dataVolume"], &volume["persistentVolumeClaim"]);
-    let ephemeral = &volume["ephemeral"]["persistentVolumeClaim"];
-    let hot = |source: &Value| source["hotpluggable"].as_bool() == Some(true);
-    if hot(dv) || hot(claim) {
-        return None;
-    }
-    let names = [&dv["name"], &claim["claimName"], &ephemeral["claimName"]];
-    let name = names.into_iter().find_map(Value::as_str)?;
-    Some(json!({ "name": volume["name"], "persistentVolumeClaim": { "claimName": name } }))
 }
 
 fn resources(spec: &Value) -> Value {

@@ -118,7 +118,8 @@ fn phase(disk: &Disk, settings: Settings) -> DvPhase {
         return by_source(disk, claim, old);
     }
     match claim.phase {
-        ClaimPhase::Pending if !work => DvPhase::Succeeded,
+        // An adopted or restored claim, bound or not.
+        ClaimPhase::Pending | ClaimPhase::Bound if !work => DvPhase::Succeeded,
         ClaimPhase::Pending if claim.populator => {
             // Neither the gate nor the prime is looked at [shouldBeMarkedPendingPopulation].
             if claim.late && claim.node.is_none() && !claim.immediate {
@@ -130,7 +131,6 @@ fn phase(disk: &Disk, settings: Settings) -> DvPhase {
         // Neither selected-node nor the immediate annotation is looked at [shouldBeMarkedWaitForFirstConsumer].
         ClaimPhase::Pending if settings.honor_late_binding && claim.late => DvPhase::WaitForFirstConsumer,
         ClaimPhase::Pending => DvPhase::Pending,
-        ClaimPhase::Bound if !work => DvPhase::Succeeded,
         ClaimPhase::Bound => {
             let settled = match old {
                 DvPhase::Unset | DvPhase::Pending | DvPhase::WaitForFirstConsumer | DvPhase::Unknown => {
