@@ -59,7 +59,7 @@ pub async fn run(flags: Run) -> anyhow::Result<()> {
         let (election, leadership) = Election::new(
             clients.lease.clone(),
             flags.pod_namespace.clone(),
-            flags.pod_name.clone(),
+            flags.pod_name.clone().unwrap_or_default(),
             gained,
         );
         tasks.spawn(election.run(services.clone()));

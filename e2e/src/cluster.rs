@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use crate::control_plane::{ControlPlane, Options, User, workspace};
 use crate::stand_in::{self, StandIns};
@@ -51,9 +51,12 @@ pub async fn shared() -> Result<Cluster> {
     Cluster::start(Options::default(), stand_in::Options::default()).await
 }
 
-/// A cluster that one scenario has for itself.
-pub async fn alone(options: Options) -> Result<Arc<Cluster>> {
-    Cluster::start(options, stand_in::Options::default())
-        .await
-        .map(Arc::new)
+/// Plays a scenario on a cluster that it has for itself.
+pub async fn alone(options: Options, play: impl AsyncFnOnce(Arc<Cluster>) -> Result<()>) -> Result<()> {
+    let cluster = Arc::new(Cluster::start(options, stand_in::Options::default()).await?);
+    play(Arc::clone(&cluster)).await?;
+    match Arc::into_inner(cluster) {
+        Some(cluster) => cluster.stop().await,
+        None => bail!("the scenario has kept its cluster"),
+    }
 }

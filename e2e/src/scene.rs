@@ -1,5 +1,6 @@
 //! A scene: one namespace of a cluster, with or without a controller of ours that serves it.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -171,23 +172,22 @@ impl Scene {
         Ok(claims.get_opt(name).await?)
     }
 
-    /// The phase of a DataVolume, empty if there is none yet.
-    pub async fn phase(&self, data_volume: &str) -> Result<String> {
-        let object = self.data_volumes().get_opt(data_volume).await?;
-        let phase = object.and_then(|object| Some(object.data.pointer("/status/phase")?.as_str()?.to_owned()));
-        Ok(phase.unwrap_or_default())
+    /// The phases of all DataVolumes.
+    pub async fn phases(&self) -> Result<BTreeMap<String, String>> {
+        let all = self.data_volumes().list(&ListParams::default()).await?;
+        Ok(all
+            .iter()
+            .map(|data_volume| (data_volume.name_any(), phase(data_volume)))
+            .collect())
     }
 
     /// Waits until all these DataVolumes have a phase.
     pub async fn wait_phase(&self, data_volumes: &[String], phase: &str) -> Result<()> {
         let what = format!("{} in {phase} in {}", data_volumes.join(", "), self.namespace);
         let waited = wait_for(SOON, &what, async || {
-            for data_volume in data_volumes {
-                if self.phase(data_volume).await? != phase {
-                    return Ok(None);
-                }
-            }
-            Ok(Some(()))
+            let phases = self.phases().await?;
+            let there = |name: &String| phases.get(name).is_some_and(|found| found == phase);
+            Ok(data_volumes.iter().all(there).then_some(()))
         });
         waited.await.with_context(|| self.controller_log())
     }
@@ -200,6 +200,14 @@ impl Scene {
         })
         .await
         .with_context(|| self.controller_log())
+    }
+
+    /// Waits until a claim is bound, and returns the name of its volume.
+    pub async fn wait_bound(&self, claim: &str) -> Result<String> {
+        wait_for(SOON, &format!("claim {claim} is bound"), async || {
+            Ok(self.claim(claim).await?.and_then(|claim| claim.spec?.volume_name))
+        })
+        .await
     }
 
     /// Our pods of this namespace.
@@ -304,11 +312,11 @@ impl Scene {
         let within =
             found.creates == expected.creates && found.deletes == expected.deletes && found.events <= expected.events;
         ensure!(within, "{found:?} instead of {expected:?}\n{}", self.controller_log());
+        // Of an earlier, killed controller the last request may have failed with it.
+        let calls = calls.since(self.ready_at);
         let failed = calls.filter(|call| !call.is_ok());
         ensure!(failed.is_empty(), "failed requests: {failed:?}");
-        let reads = calls
-            .since(self.ready_at)
-            .filter(|call| call.verb == "get" || call.verb == "list");
+        let reads = calls.filter(|call| call.verb == "get" || call.verb == "list");
         ensure!(reads.is_empty(), "reads after the start: {reads:?}");
         Ok(())
     }
@@ -331,21 +339,18 @@ impl Scene {
         }
     }
 
-    /// The zone that the volume of a bound claim can be reached from.
+    /// Waits until a claim is bound, and returns the zone that its volume can be reached from.
     pub async fn volume_zone(&self, claim: &str) -> Result<String> {
-        let claim = self.claim(claim).await?.context("no claim")?;
-        let name = claim.spec.and_then(|spec| spec.volume_name).context("not bound")?;
+        let name = self.wait_bound(claim).await?;
         let volume = Api::<PersistentVolume>::all(self.client()).get(&name).await?;
         let required = volume
             .spec
             .and_then(|spec| spec.node_affinity?.required)
             .context("no affinity")?;
-        let mut terms = required
-            .node_selector_terms
-            .into_iter()
-            .flat_map(|term| term.match_expressions.unwrap_or_default());
-        let zone = terms
-            .find(|term| term.key == "topology.kubernetes.io/zone")
+        let terms = required.node_selector_terms.into_iter();
+        let mut labels = terms.flat_map(|term| term.match_expressions.unwrap_or_default());
+        let zone = labels
+            .find(|label| label.key == "topology.kubernetes.io/zone")
             .context("no zone")?;
         Ok(zone.values.unwrap_or_default().join(","))
     }
@@ -354,6 +359,16 @@ impl Scene {
         let log = self.controller.as_ref().map(Controller::log).unwrap_or_default();
         format!("log of the controller of {}:\n{log}", self.namespace)
     }
+}
+
+/// The phase of a DataVolume, empty before CDI has seen it.
+fn phase(data_volume: &DynamicObject) -> String {
+    data_volume
+        .data
+        .pointer("/status/phase")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .to_owned()
 }
 
 /// Notes every pod of ours, since most are gone before anybody could ask for them.

@@ -86,13 +86,18 @@ pub struct Run {
     /// Take part in leader election, so that only one of several replicas writes.
     #[arg(long, env = "FIRST_CONSUMER_LEADER_ELECT", num_args = 0..=1, default_value_t = false, default_missing_value = "true", require_equals = true)]
     pub leader_elect: bool,
-    /// Name of this process in the election.
-    #[arg(long, env = "POD_NAME", default_value = "first-consumer", value_name = "NAME")]
-    pub pod_name: String,
+    /// Name of this process in the election; every replica needs its own.
+    #[arg(
+        long,
+        env = "FIRST_CONSUMER_POD_NAME",
+        required_if_eq("leader_elect", "true"),
+        value_name = "NAME"
+    )]
+    pub pod_name: Option<String>,
     /// Namespace of the election's Lease.
     #[arg(
         long,
-        env = "POD_NAMESPACE",
+        env = "FIRST_CONSUMER_POD_NAMESPACE",
         default_value = "first-consumer",
         value_name = "NAMESPACE"
     )]
@@ -183,7 +188,7 @@ mod tests {
         assert_eq!(settings.policy.fallback_after, Duration::from_secs(90));
         assert_eq!(settings.pod.command, ["/bin/true", "now"]);
         assert_eq!(run(&[]).settings(), decide::Settings::default());
-        assert!(run(&["--leader-elect"]).leader_elect && !run(&["--leader-elect=false"]).leader_elect);
+        assert!(run(&["--leader-elect", "--pod-name=a"]).leader_elect && !run(&["--leader-elect=false"]).leader_elect);
     }
 
     #[test]
@@ -207,9 +212,10 @@ mod tests {
         let run = command.find_subcommand("run").expect("run");
         for flag in run
             .get_arguments()
-            .filter(|argument| !["help", "version"].contains(&argument.get_id().as_str()))
+            .filter(|flag| flag.get_id() != "help" && flag.get_id() != "version")
         {
-            assert!(flag.get_env().is_some(), "{}", flag.get_id());
+            let name = format!("FIRST_CONSUMER_{}", flag.get_id().as_str().to_uppercase());
+            assert_eq!(flag.get_env().and_then(|name| name.to_str()), Some(&*name));
         }
     }
 }

@@ -69,7 +69,7 @@ impl Controller {
     /// environment and with a token of its ServiceAccount. Does not wait until it is ready.
     pub async fn start(plane: &ControlPlane, options: &ControllerOptions) -> Result<Self> {
         static COUNT: AtomicUsize = AtomicUsize::new(1);
-        let program = binary(options.release).await?;
+        let program = build_controller(options.release).await?;
         let deployments: Api<Deployment> = Api::namespaced(plane.client(), NAMESPACE);
         let deployment = deployments
             .get(DEPLOYMENT)
@@ -227,8 +227,8 @@ fn without_overridden(arguments: Vec<String>, overrides: &[(String, String)]) ->
     arguments.into_iter().filter(|argument| !overridden(argument)).collect()
 }
 
-/// The product's binary, built once per process and profile.
-async fn binary(release: bool) -> Result<PathBuf> {
+/// Builds the product's binary, once per process and profile, and returns its path. Cargo shows its progress.
+pub async fn build_controller(release: bool) -> Result<PathBuf> {
     static BUILT: [Mutex<Option<PathBuf>>; 2] = [const { Mutex::const_new(None) }; 2];
     let mut known = BUILT[usize::from(release)].lock().await;
     if let Some(path) = known.as_ref() {

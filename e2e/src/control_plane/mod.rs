@@ -16,7 +16,7 @@ mod wait;
 pub use access::{User, client};
 pub use audit::{Call, Calls};
 pub use build::{Programs, programs, workspace};
-pub use controller::{Controller, ControllerOptions};
+pub use controller::{Controller, ControllerOptions, build_controller};
 pub use nodes::NodeSpec;
 pub use plane::{ControlPlane, Options};
 pub use process::{Order, Process};

@@ -91,7 +91,10 @@ pub async fn killed_before_the_deletion(cluster: Arc<Cluster>) -> Result<()> {
 
 /// With leader election as shipped: one writes, and when it is killed the other goes on.
 pub async fn two_replicas_elect_one() -> Result<()> {
-    let cluster = cluster::alone(Options::default()).await?;
+    cluster::alone(Options::default(), play_two_replicas).await
+}
+
+async fn play_two_replicas(cluster: Arc<Cluster>) -> Result<()> {
     let replicas = [
         Controller::start(&cluster.plane, &ControllerOptions::default()).await?,
         Controller::start(&cluster.plane, &ControllerOptions::default()).await?,

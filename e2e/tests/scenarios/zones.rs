@@ -1,7 +1,9 @@
 //! Storage that a zone shares.
 
+use std::sync::Arc;
+
 use anyhow::{Result, ensure};
-use first_consumer_e2e::cluster;
+use first_consumer_e2e::cluster::{self, Cluster};
 use first_consumer_e2e::control_plane::{NodeSpec, Options};
 use first_consumer_e2e::objects::Vm;
 use first_consumer_e2e::scene::{SERVED_ONCE, Scene};
@@ -19,11 +21,14 @@ pub async fn the_only_zone_with_room() -> Result<()> {
         ..NodeSpec::new("cordoned", "zone-b")
     };
     let nodes = vec![full, cordoned, NodeSpec::new("roomy", "zone-c")];
-    let cluster = cluster::alone(Options {
+    let options = Options {
         nodes,
         ..Options::default()
-    })
-    .await?;
+    };
+    cluster::alone(options, play).await
+}
+
+async fn play(cluster: Arc<Cluster>) -> Result<()> {
     let scene = Scene::new(cluster, "zones").await?;
     let two_cores = json!({"resources": {"requests": {"cpu": "2", "memory": "1Gi"}}});
     let vm = Vm::halted("db")
