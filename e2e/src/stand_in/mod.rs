@@ -19,6 +19,8 @@ mod store;
 mod switch;
 mod virt;
 
+pub use virt::PLACEMENT_ANNOTATION;
+
 pub use crate::world::{cdi::Settings, provisioner::Fault};
 
 use anyhow::{Context as _, Result};
