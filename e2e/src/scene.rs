@@ -145,6 +145,26 @@ impl Scene {
             .with_context(|| format!("cannot create {}", object.name_any()))
     }
 
+    /// Creates an object in this namespace, or in none if its kind has none: kubectl knows which.
+    pub async fn create_anywhere(&self, object: &Value) -> Result<()> {
+        let file = tempfile::NamedTempFile::new()?;
+        std::fs::write(file.path(), object.to_string())?;
+        let path = file.path().to_str().context("a name that is not UTF-8")?;
+        self.cluster
+            .plane
+            .kubectl(&["create", "--namespace", &self.namespace, "-f", path])
+            .await?;
+        Ok(())
+    }
+
+    /// Whether every pod of this namespace runs.
+    pub async fn all_pods_run(&self) -> Result<bool> {
+        let pods = self.pods().list(&ListParams::default()).await?;
+        Ok(pods
+            .iter()
+            .all(|pod| pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running")))
+    }
+
     /// Merges a patch into a VM.
     pub async fn patch_vm(&self, name: &str, patch: &Value) -> Result<()> {
         self.vms()
