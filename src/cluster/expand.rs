@@ -35,15 +35,18 @@ fn definite(code: u16) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use serde_json::json;
 
     use super::*;
+    use crate::cluster::client::{Clients, Observer};
     use crate::cluster::test_server::{Answer, TestServer, status};
 
     async fn asked(answer: impl Fn() -> Answer + Send + Sync + 'static) -> (Expanding, String) {
         let server = TestServer::start(move |_| answer()).await;
-        let client = Client::try_from(server.config()).unwrap();
-        let outcome = expand(&client, &Key::new("ns", "db")).await;
+        let clients = Clients::from_config(&server.config(), &(Arc::new(|_, _| ()) as Observer)).unwrap();
+        let outcome = expand(&clients.write, &Key::new("ns", "db")).await;
         (outcome, server.requests()[0].path.clone())
     }
 

@@ -290,7 +290,7 @@ fn the_smaller_name_goes_first_and_the_other_is_woken_when_it_has_its_node() {
 
 #[test]
 fn a_peer_that_can_not_act_holds_nobody_up() {
-    let lets_pass: [(&str, fn(&mut Situation)); 5] = [
+    let lets_pass: [(&str, Setup); 5] = [
         ("not asked for", |s| {
             let mut peer = vm(NAMESPACE, "aa", &anti_affinity(HOST));
             peer["metadata"]["annotations"] = json!({});
