@@ -52,7 +52,7 @@ pub struct Observed {
     pub placement: Option<Result<Placement, Refusal>>,
     /// What has to be expanded before there is a placement ([`VirtualMachine::expansion_inputs`]).
     pub unexpanded: Option<String>,
-    /// Whom it must not run beside.
+    /// Whom it must not run beside. Nobody, until somebody looks around ([`Observed::look_around`]).
     pub peers: Peers,
     /// Whom it has to let go first. Nobody, until a turn has looked ([`crate::decide::turn`]).
     pub rival: Option<Rival>,
@@ -141,6 +141,14 @@ impl OwnPod {
 }
 
 impl Observed {
+    /// Looks at the subject's peers, too, and keeps its placement out of where their disks are.
+    pub fn look_around(&mut self, index: &Index) {
+        let waits = self.placement.is_some() || self.own_pod().is_some();
+        self.peers = Peers::of(index, &self.subject, waits);
+        let placement = self.placement.take();
+        self.placement = placement.map(|placement| Ok(placement?.keep_out_of(&self.peers.domains)));
+    }
+
     /// The boot claims that exist.
     pub fn claims(&self) -> impl Iterator<Item = &Claim> {
         self.disks.iter().filter_map(|disk| disk.claim.as_ref())
@@ -174,20 +182,9 @@ impl Observed {
     }
 }
 
-/// Looks at one subject and at its peers. `expanded` is the last expansion of its template, current or not.
+/// Looks at one subject, as if it were alone. `expanded` is the last expansion of its template, current or not.
 #[must_use]
 pub fn observe(index: &Index, subject: &Key, policy: Policy, expanded: Option<&Expanded>) -> Observed {
-    let mut observed = observe_alone(index, subject, policy, expanded);
-    observed.peers = Peers::of(index, subject, observed.placement.is_some());
-    observed.placement = observed
-        .placement
-        .map(|placement| Ok(placement?.keep_out_of(&observed.peers.domains)));
-    observed
-}
-
-/// Looks at one subject as if it had no peers.
-#[must_use]
-pub fn observe_alone(index: &Index, subject: &Key, policy: Policy, expanded: Option<&Expanded>) -> Observed {
     let vm = index.vm(subject).map(AsRef::as_ref);
     let vmi = index.vmi(subject).map(AsRef::as_ref);
     let namespace = index.namespace(&subject.namespace).map(|namespace| namespace.meta());

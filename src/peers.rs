@@ -15,6 +15,8 @@ use crate::pod::Marks;
 /// What required pod anti-affinity says of a subject's surroundings, ours against others and theirs against us.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Peers {
+    /// All of them but those that the scheduler sees, or that are being deleted.
+    pub others: BTreeSet<Key>,
     /// Where it must not go.
     pub domains: Domains,
     /// Whose disks are there.
@@ -39,9 +41,11 @@ impl Peers {
         } in index.peers(subject)
         {
             // What runs, the scheduler sees; what is being deleted will not run again.
-            if launched(index, &other) || deleting(index, &other) {
+            let launched = || index.launchers(&other).any(|pod| pod.live());
+            if launched() || deleting(index, &other) {
                 continue;
             }
+            peers.others.insert(other.clone());
             let theirs = Disks::of(index, &other);
             let domains = theirs.domains(index, &topology_key);
             if !domains.is_empty() {
@@ -74,12 +78,6 @@ impl Peers {
     }
 }
 
-/// Whether a launcher of the subject lives, so that the scheduler sees where it is.
-#[must_use]
-pub fn launched(index: &Index, subject: &Key) -> bool {
-    index.launchers(subject).any(|pod| pod.live())
-}
-
 fn deleting(index: &Index, subject: &Key) -> bool {
     let vm = index.vm(subject).map(|vm| vm.meta());
     let vmi = index.vmi(subject).map(|vmi| vmi.meta());
@@ -94,11 +92,9 @@ fn aware(index: &Index, peer: &Key, topology_key: &str, own: &Disks<'_>) -> bool
         own.iter()
             .all(|domain| known.is_some_and(|known| known.contains(domain)))
     };
-    if let Some(Standing::Acting(domains)) = index.standing(peer) {
-        return knows(domains);
-    }
     let Some(pod) = index.pod(&peer.sibling(&pod_name(peer))) else {
-        return true;
+        // One may be on its way to the API server.
+        return !matches!(index.standing(peer), Some(Standing::Acting(domains)) if !knows(domains));
     };
     let finished = matches!(pod.phase(), PodPhase::Succeeded | PodPhase::Failed);
     if own_subject(pod).as_ref() != Some(peer) || pod.meta().terminating() || finished {

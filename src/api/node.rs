@@ -11,6 +11,7 @@ use super::{Meta, view};
 #[serde(default)]
 pub struct Node {
     /// Metadata; the labels say in which zone and so on it is.
+    #[serde(deserialize_with = "metadata")]
     pub metadata: Meta,
     #[serde(deserialize_with = "ready")]
     #[serde(rename = "status")]
@@ -40,6 +41,21 @@ struct Condition {
     status: Arc<str>,
 }
 
+/// What KubeVirt's node labeller says of a node's processor: hundreds of labels a node, and no disk depends on one.
+const DROPPED_LABELS: [&str; 4] = [
+    "cpu-feature.node.kubevirt.io/",
+    "cpu-model.node.kubevirt.io/",
+    "cpu-model-migration.node.kubevirt.io/",
+    "hyperv.node.kubevirt.io/",
+];
+
+fn metadata<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Meta, D::Error> {
+    let mut meta = Meta::deserialize(deserializer)?;
+    meta.labels
+        .retain(|key, _| !DROPPED_LABELS.iter().any(|prefix| key.starts_with(prefix)));
+    Ok(meta)
+}
+
 /// Only the result is kept: heartbeats would make equal nodes differ.
 fn ready<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
     let status = Status::deserialize(deserializer)?;
@@ -50,6 +66,14 @@ fn ready<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<bool, D::E
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn labels_of_the_processor_are_dropped() {
+        let text = r#"{"metadata":{"name":"a","labels":{"topology.kubernetes.io/zone":"z","cpu-feature.node.kubevirt.io/aes":"true"}}}"#;
+        let node: Node = serde_json::from_str(text).expect("a node");
+        assert_eq!(node.metadata.labels.len(), 1);
+        assert_eq!(node.metadata.label("topology.kubernetes.io/zone"), Some("z"));
+    }
 
     #[test]
     fn a_heartbeat_changes_nothing() {

@@ -124,6 +124,7 @@ pub fn turn(index: &Index, subject: &Key, settings: &Settings, memory: &mut Memo
         }
         _ => memory.forget_assumed(),
     }
+    observed.look_around(index);
     memory.update(&observed, now);
     observed.rival = rivals::rival(index, &observed, settings.policy, now);
     let mut decision = decide(&observed, memory, now);

@@ -6,8 +6,7 @@ use super::rows::{Case, ROWS_BEFORE_RIVALS};
 use crate::index::{Index, Standing};
 use crate::memory::Memory;
 use crate::name::Key;
-use crate::observe::{Observed, Rival, observe_alone};
-use crate::peers::launched;
+use crate::observe::{Observed, Rival, observe};
 use crate::placement::Refusal;
 use crate::policy::{MadeFor, Permission, Policy};
 use crate::reason::Reason;
@@ -29,7 +28,7 @@ fn sharer(index: &Index, observed: &Observed, policy: Policy) -> Option<Rival> {
     let sharers = needing.flat_map(|claim| index.sharers(subject, &claim.name).map(|other| (other, &claim.name)));
     let place = |observed: &Observed| (!started(observed.permission), observed.subject.clone());
     let mut first = sharers.filter(|(other, _)| {
-        let other = observe_alone(index, other, policy, None);
+        let other = observe(index, other, policy, None);
         // One that is left to virt-controller for a while acts in the end, so it goes first at once.
         place(&other) < place(observed) && could_act(&other, Timestamp::MAX)
     });
@@ -46,11 +45,8 @@ fn peer(index: &Index, observed: &Observed, policy: Policy, now: Timestamp) -> O
         return None;
     }
     let goes_first = |other: &Key| {
-        if launched(index, other) {
-            return false;
-        }
         let standing = index.standing(other);
-        let state = observe_alone(index, other, policy, None);
+        let state = observe(index, other, policy, None);
         if !state.needs() {
             return false;
         }
@@ -61,8 +57,8 @@ fn peer(index: &Index, observed: &Observed, policy: Policy, now: Timestamp) -> O
             (None, None) => *other < observed.subject && could_act(&state, now),
         }
     };
-    let mut peers = index.peers(&observed.subject).into_iter().map(|peer| peer.subject);
-    peers.find(goes_first).map(Rival::Peer)
+    let first = observed.peers.others.iter().find(|other| goes_first(other));
+    first.cloned().map(Rival::Peer)
 }
 
 /// Whether the rows before this one let the subject pass, and it can be rendered.

@@ -363,6 +363,48 @@ fn our_pod_is_released_only_when_no_peers_pod_can_follow_it_unaware() {
 }
 
 #[test]
+fn a_pod_that_the_watch_has_not_shown_is_no_exception() {
+    let mut situation = among_peers();
+    situation.create();
+    situation
+        .index
+        .delete::<Pod>(&Key::new(NAMESPACE, &pod_name(&Situation::subject())));
+    situation.waiting("aa");
+    situation.pod_of("aa", &unschedulable(), &json!({}));
+    situation.claim(&with_node(claim("root", "late")));
+    situation.claim(&with_node(claim("data", "late")));
+    expect(&mut situation, Action::Keep, Reason::WaitingForPeer);
+    // Nor is a peer's pod that is on its way to the API server.
+    let pod = Key::new(NAMESPACE, &pod_name(&Situation::peer_key("aa")));
+    situation.index.delete::<Pod>(&pod);
+    let acting = Some(Standing::Acting(Domains::new()));
+    situation.index.note(&Situation::peer_key("aa"), acting);
+    expect(&mut situation, Action::Keep, Reason::WaitingForPeer);
+    let knowing = Domains::from([(HOST.into(), ["node-1".into()].into())]);
+    situation
+        .index
+        .note(&Situation::peer_key("aa"), Some(Standing::Acting(knowing)));
+    expect(&mut situation, Action::None, Reason::Served);
+}
+
+#[test]
+fn a_pod_of_another_version_is_not_waited_for() {
+    let mut situation = among_peers();
+    situation.create();
+    situation.waiting("aa");
+    let subject = Situation::peer_key("aa");
+    let mut pod = pod(&pod_name(&subject), "aa");
+    pod["metadata"]["labels"] = json!({"first-consumer.kubevirt.io/managed": "true"});
+    pod["metadata"]["annotations"] = json!({"first-consumer.kubevirt.io/placement-hash": "v0:00"});
+    pod["metadata"]["ownerReferences"] =
+        json!([{"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine", "name": "aa", "uid": "vm-aa"}]);
+    situation.pod(&pod);
+    situation.claim(&with_node(claim("root", "late")));
+    situation.claim(&with_node(claim("data", "late")));
+    expect(&mut situation, Action::None, Reason::Served);
+}
+
+#[test]
 fn whoever_finds_no_node_hears_of_the_peers() {
     let mut situation = among_peers();
     situation.settled("peer");
