@@ -18,7 +18,7 @@ pub const ACCOUNT: &str = "system:serviceaccount:first-consumer:first-consumer";
 pub struct Cluster {
     /// The control plane.
     pub plane: ControlPlane,
-    /// CDI, virt-controller and the CSI provisioner.
+    /// CDI, KubeVirt and the CSI provisioner.
     pub stand_ins: StandIns,
 }
 
@@ -35,6 +35,7 @@ impl Cluster {
             neighbours,
         )
         .await?;
+        plane.apply(&stand_ins.virt_api_manifests()).await?;
         Ok(Self { plane, stand_ins })
     }
 }

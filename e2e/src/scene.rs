@@ -12,7 +12,7 @@ use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, Pos
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client, ResourceExt as _};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::cluster::{ACCOUNT, Cluster};
@@ -275,6 +275,14 @@ impl Scene {
         .await
     }
 
+    /// Starts a VM and waits until it runs; returns its node.
+    pub async fn start_vm(&self, name: &str) -> Result<String> {
+        self.patch_vm(name, &json!({"spec": {"runStrategy": "Always"}})).await?;
+        let vmi = self.wait_vmi(name, "Running").await?;
+        let node = vmi.data.pointer("/status/nodeName").and_then(Value::as_str);
+        Ok(node.context("it runs nowhere")?.to_owned())
+    }
+
     /// Waits until an Event with this reason is there, and returns its message.
     pub async fn wait_event(&self, reason: &str) -> Result<String> {
         wait_for(SOON, &format!("an Event {reason}"), async || {
@@ -297,8 +305,13 @@ impl Scene {
 
     /// Waits until the controller's decision about the only subject that waits has this reason.
     pub async fn wait_reason(&self, reason: &str) -> Result<()> {
+        self.wait_reasons(reason, 1).await
+    }
+
+    /// Waits until the controller's decisions about so many subjects that wait have this reason.
+    pub async fn wait_reasons(&self, reason: &str, subjects: usize) -> Result<()> {
         let controller = self.controller.as_ref().context("no controller runs")?;
-        let line = format!("first_consumer_waiting_subjects{{reason=\"{reason}\"}} 1");
+        let line = format!("first_consumer_waiting_subjects{{reason=\"{reason}\"}} {subjects}\n");
         wait_for(SOON, &format!("reason {reason}"), async || {
             Ok(controller.get("/metrics").await?.contains(&line).then_some(()))
         })
@@ -319,7 +332,13 @@ impl Scene {
         Ok(())
     }
 
-    /// Fails unless our controller's requests were these, with no read since it was ready, and none of them failed.
+    /// How often our controller has asked for an expansion.
+    pub fn expansions(&self) -> Result<usize> {
+        Ok(self.calls()?.filter(|call| call.subresource == "expand-spec").len())
+    }
+
+    /// Fails unless our controller's requests were these, with no read since it was ready, and none of them failed,
+    /// expansions apart.
     pub fn expect_requests(&self, expected: Requests) -> Result<()> {
         let calls = self.calls()?;
         let succeeded = |verb| calls.of(verb, "pods").iter().filter(|call| call.is_ok()).count();
@@ -334,9 +353,9 @@ impl Scene {
         ensure!(within, "{found:?} instead of {expected:?}\n{}", self.controller_log());
         // Of an earlier, killed controller the last request may have failed with it.
         let calls = calls.since(self.ready_at);
-        let failed = calls.filter(|call| !call.is_ok());
+        let failed = calls.filter(|call| !call.is_ok() && call.subresource != "expand-spec");
         ensure!(failed.is_empty(), "failed requests: {failed:?}");
-        let reads = calls.filter(|call| call.verb == "get" || call.verb == "list");
+        let reads = calls.filter(|call| matches!(&*call.verb, "get" | "list") && call.subresource != "expand-spec");
         ensure!(reads.is_empty(), "reads after the start: {reads:?}");
         Ok(())
     }

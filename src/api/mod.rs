@@ -6,8 +6,11 @@
 mod data_volume;
 mod meta;
 mod namespace;
+mod node;
+mod persistent_volume;
 mod persistent_volume_claim;
 mod pod;
+mod selector;
 mod storage_class;
 mod virtual_machine;
 
@@ -18,8 +21,11 @@ use serde::de::DeserializeOwned;
 pub use data_volume::{DataVolume, DataVolumePhase};
 pub use meta::{Meta, Owner, Strings};
 pub use namespace::Namespace;
+pub use node::Node;
+pub use persistent_volume::PersistentVolume;
 pub use persistent_volume_claim::{ClaimPhase, DataSource, PersistentVolumeClaim};
 pub use pod::{Pod, PodPhase, Scheduled};
+pub use selector::{AntiAffinityTerm, LabelSelector, NodeSelectorTerm, Operator, Requirement};
 pub use storage_class::StorageClass;
 pub use virtual_machine::{
     RunStrategy, Template, VirtualMachine, VirtualMachineInstance, VmiPhase, Volume, VolumeKind,

@@ -14,7 +14,8 @@ use tracing::{info, warn};
 use super::client::brief;
 use super::watched::Watched;
 use crate::api::{
-    DataVolume, Namespace, PersistentVolumeClaim, Pod, StorageClass, View, VirtualMachine, VirtualMachineInstance,
+    DataVolume, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass, View, VirtualMachine,
+    VirtualMachineInstance,
 };
 use crate::index::{Changed, Index, Indexed};
 use crate::name::Key;
@@ -91,8 +92,10 @@ pub fn start(watches: &Watches, tasks: &mut JoinSet<()>) -> Synced {
     spawn::<VirtualMachineInstance>(watches, &missing, tasks);
     spawn::<DataVolume>(watches, &missing, tasks);
     spawn::<PersistentVolumeClaim>(watches, &missing, tasks);
+    spawn::<PersistentVolume>(watches, &missing, tasks);
     spawn::<Pod>(watches, &missing, tasks);
     spawn::<StorageClass>(watches, &missing, tasks);
+    spawn::<Node>(watches, &missing, tasks);
     spawn::<Namespace>(watches, &missing, tasks);
     Synced(synced)
 }

@@ -1,7 +1,7 @@
-//! Storage classes and Namespaces: they concern many subjects at once, and change rarely.
+//! Storage classes, Namespaces and nodes: they concern many subjects at once, and change rarely.
 
 use super::{Changed, Index, Indexed, Link, Table};
-use crate::api::{Namespace, StorageClass, View as _};
+use crate::api::{Namespace, Node, StorageClass, View as _};
 use crate::name::Key;
 
 impl Indexed for StorageClass {
@@ -33,9 +33,24 @@ impl Indexed for Namespace {
     }
 }
 
+impl Indexed for Node {
+    fn table(index: &mut Index) -> &mut Table<Self> {
+        &mut index.nodes
+    }
+
+    fn link(&self, _: &mut Index, _: Link) {}
+
+    fn concerns(&self, index: &Index, changed: &mut Changed) {
+        let claims = index.claims_by_node.of(&self.meta().key());
+        changed.extend(claims.flat_map(|claim| index.subjects_by_claim.of(claim)).cloned());
+        // Whose bound volume can be reached from this node shows only where it is looked for.
+        changed.extend(index.with_anti_affinity().cloned());
+    }
+}
+
 impl Index {
     /// The subjects of one Namespace.
-    fn subjects_in<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a Key> {
+    pub(super) fn subjects_in<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a Key> {
         fn from<'a, V>(table: &'a Table<V>, namespace: &'a str) -> impl Iterator<Item = &'a Key> {
             table
                 .range(Key::new(namespace, "")..)

@@ -3,6 +3,8 @@
 //! So far the template's own wishes, verbatim. The rules by which KubeVirt adds to them come with the placement issue;
 //! everything outside this module only sees [`Placement`].
 
+mod peers;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -10,6 +12,8 @@ use serde_json::Value;
 
 use crate::api::Template;
 use crate::name::hex_digest;
+
+pub use peers::Domains;
 
 /// The fields of a pod that decide where it may run, as they stand in a pod spec. Sub-trees stay JSON, so that fields of
 /// newer Kubernetes survive.
