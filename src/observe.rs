@@ -7,14 +7,14 @@ use k8s_openapi::jiff::Timestamp;
 
 use crate::api::{
     ClaimPhase, DataVolumePhase, Pod, PodPhase, Scheduled, Strings, Template, View as _, VirtualMachine,
-    VirtualMachineInstance,
+    VirtualMachineInstance, VmiPhase,
 };
 use crate::claim::Claim;
 use crate::index::{Index, own_subject, sidecar_claims};
 use crate::lifecycle::{State, state};
 use crate::name::{Key, Uid, pod_name};
 use crate::peers::Peers;
-use crate::placement::{Placement, Refusal};
+use crate::placement::{Inputs, Placement, Refusal};
 use crate::pod::{Marks, Owner};
 use crate::policy::{Permission, Policy, permission};
 
@@ -189,18 +189,14 @@ pub fn observe(index: &Index, subject: &Key, policy: Policy, expanded: Option<&E
     let vmi = index.vmi(subject).map(AsRef::as_ref);
     let namespace = index.namespace(&subject.namespace).map(|namespace| namespace.meta());
     let state = state(vm, vmi);
-    let mut template = index.template(subject).unwrap_or_default();
+    let template = index.template(subject).unwrap_or_default();
     let disks = disks(index, subject, &template);
     let pod = named(index, subject);
     let wanted = matches!(pod, Named::Own(_)) || disks.iter().any(|disk| disk.claim.as_ref().is_some_and(|c| c.needs));
-    // A VMI that lives has been expanded by virt-controller.
-    let mut unexpanded = vm
-        .filter(|vm| wanted && vm.needs_expansion() && vmi.is_none_or(|vmi| vmi.phase().is_final()))
-        .map(VirtualMachine::expansion_inputs);
-    if let Some(expanded) = expanded.filter(|expanded| unexpanded.as_ref() == Some(&expanded.inputs)) {
-        template = Cow::Owned(expanded.template.clone());
-        unexpanded = None;
-    }
+    let (template, unexpanded) = match wanted {
+        true => expand(index, subject, template, expanded),
+        false => (template, None),
+    };
     Observed {
         owner: owner(vm, vmi),
         state,
@@ -214,7 +210,7 @@ pub fn observe(index: &Index, subject: &Key, policy: Policy, expanded: Option<&E
             .find(|pod| pod.live())
             .map(|pod| Arc::clone(&pod.meta().name)),
         foreign_consumer: foreign_consumer(index, subject, &disks),
-        placement: wanted.then(|| placement(unexpanded.is_some(), &template)),
+        placement: wanted.then(|| render(index, subject, &template, unexpanded.is_some())),
         unexpanded,
         peers: Peers::default(),
         rival: None,
@@ -225,11 +221,63 @@ pub fn observe(index: &Index, subject: &Key, policy: Policy, expanded: Option<&E
     }
 }
 
-fn placement(unexpanded: bool, template: &Template) -> Result<Placement, Refusal> {
+/// What the VM will ask for, whether or not a pod is wanted, kept out of where its peers are.
+pub fn placement(index: &Index, subject: &Key, expanded: Option<&Expanded>) -> Result<Placement, Refusal> {
+    let template = index.template(subject).unwrap_or_default();
+    let (template, unexpanded) = expand(index, subject, template, expanded);
+    let placement = render(index, subject, &template, unexpanded.is_some())?;
+    Ok(placement.keep_out_of(&Peers::of(index, subject, true).domains))
+}
+
+/// The template as virt-controller will have it, or what has to be expanded for that.
+fn expand<'a>(
+    index: &Index,
+    subject: &Key,
+    template: Cow<'a, Template>,
+    expanded: Option<&Expanded>,
+) -> (Cow<'a, Template>, Option<String>) {
+    // A VMI that lives has been expanded by virt-controller.
+    let vm = index
+        .vm(subject)
+        .filter(|vm| vm.needs_expansion() && living(index, subject).is_none());
+    let unexpanded = vm.map(|vm| vm.expansion_inputs());
+    match expanded.filter(|expanded| unexpanded.as_ref() == Some(&expanded.inputs)) {
+        Some(expanded) => (Cow::Owned(expanded.template.clone()), None),
+        None => (template, unexpanded),
+    }
+}
+
+/// The VMI, unless it has ended and its VM will make another one.
+fn living<'a>(index: &'a Index, subject: &Key) -> Option<&'a VirtualMachineInstance> {
+    let vmi = index.vmi(subject)?;
+    (index.vm(subject).is_none() || !vmi.phase().is_final()).then_some(vmi)
+}
+
+fn render(index: &Index, subject: &Key, template: &Template, unexpanded: bool) -> Result<Placement, Refusal> {
     if unexpanded {
         return Err(Refusal::NotExpanded);
     }
-    Placement::of(template)
+    let living = living(index, subject);
+    let state_claim = index.state_claims(subject).filter(|_| template.spec.persistent_state);
+    let quotas: Vec<_> = index.quotas(&subject.namespace).map(AsRef::as_ref).collect();
+    let nodes: Vec<_> = index.nodes().map(AsRef::as_ref).collect();
+    Placement::of(&Inputs {
+        template,
+        // virt-api gives every VMI a phase when it gives it the defaults; in a file it may have neither.
+        defaulted: living.is_some_and(|vmi| vmi.phase() != VmiPhase::Unset),
+        machine: living.and_then(VirtualMachineInstance::machine),
+        tsc_frequency: living.and_then(VirtualMachineInstance::tsc_frequency),
+        namespace: &subject.namespace,
+        namespace_labels: index
+            .namespace(&subject.namespace)
+            .map(|namespace| &namespace.meta().labels),
+        kubevirt: index.kubevirt().map(AsRef::as_ref),
+        claim: &|name| index.claim(&subject.sibling(name)).map(AsRef::as_ref),
+        state_claim: state_claim.map(|claim| &*claim.meta().name).next(),
+        quotas: &quotas,
+        network: &|namespace, name| index.network(&Key::new(namespace, name)).map(AsRef::as_ref),
+        nodes: &nodes,
+    })
 }
 
 fn owner(vm: Option<&VirtualMachine>, vmi: Option<&VirtualMachineInstance>) -> Option<Owner> {

@@ -8,9 +8,10 @@ use serde_json::{Map, Value, json};
 
 use crate::api::{Meta, Strings};
 use crate::claim::Claim;
-use crate::name::{DOMAIN, Key, Uid, pod_name};
-use crate::placement::{Domains, Placement};
+use crate::name::{DOMAIN, Key, Uid, hex_digest, pod_name};
+use crate::placement::{Domains, HASH_VERSION, Placement};
 use crate::policy::MadeFor;
+use crate::quantity::Quantity;
 use crate::reason::Reason;
 
 /// What the controller's flags say about pods.
@@ -164,10 +165,7 @@ pub fn build(blueprint: &Blueprint<'_>) -> Value {
     let mut set = |field: &str, value: Value| spec.insert(field.into(), value);
     // What is about placement comes from it; what follows must not be changed by it.
     if let Value::Object(wishes) = json!(placement) {
-        for (field, value) in wishes
-            .into_iter()
-            .filter(|(field, _)| field != "requests" && field != "limits")
-        {
+        for (field, value) in wishes {
             set(&field, value);
         }
     }
@@ -215,13 +213,29 @@ pub fn build(blueprint: &Blueprint<'_>) -> Value {
     })
 }
 
+impl Placement {
+    /// `v1:<hex>` over what is asked for, not over what it was made from: a cluster setting that changes nothing replaces
+    /// no pod. A pod of another hash was made for other wishes.
+    #[must_use]
+    pub fn hash(&self) -> String {
+        // Maps serialise sorted, so equal placements have equal text. Writing a tree of JSON values can't fail.
+        let text = serde_json::to_string(&(self, &self.requests, &self.limits)).unwrap_or_default();
+        format!("{HASH_VERSION}{}", hex_digest(text.as_bytes(), 8))
+    }
+}
+
 fn container(placement: &Placement, settings: &Settings) -> Value {
+    // The API server refuses a limit below the request, which a launcher of several containers can have. Without limits
+    // on all of them it is in no Namespace whose quota counts limits.
+    let fits =
+        |(name, limit): &(&String, &Quantity)| placement.requests.get(*name).is_none_or(|request| request <= *limit);
+    let limits: BTreeMap<_, _> = placement.limits.iter().filter(fits).collect();
     json!({
         "name": "first-consumer",
         "image": settings.image,
         "imagePullPolicy": "IfNotPresent",
         "command": settings.command,
-        "resources": {"requests": placement.requests, "limits": placement.limits},
+        "resources": {"requests": placement.requests, "limits": limits},
         "securityContext": {
             "allowPrivilegeEscalation": false,
             "capabilities": {"drop": ["ALL"]},

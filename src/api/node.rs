@@ -1,4 +1,4 @@
-//! Nodes: where they are, and whether they work.
+//! Nodes: where they are, whether they work, and whether they take VMs.
 
 use std::sync::Arc;
 
@@ -13,9 +13,23 @@ pub struct Node {
     /// Metadata; the labels say in which zone and so on it is.
     #[serde(deserialize_with = "metadata")]
     pub metadata: Meta,
+    spec: Spec,
     #[serde(deserialize_with = "ready")]
     #[serde(rename = "status")]
     ready: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+struct Spec {
+    unschedulable: bool,
+    taints: Vec<Taint>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+struct Taint {
+    effect: Arc<str>,
 }
 
 view!(Node, "", "v1", "Node", "nodes", namespaced: false);
@@ -25,6 +39,14 @@ impl Node {
     #[must_use]
     pub fn ready(&self) -> bool {
         self.ready
+    }
+
+    /// Whether VMs may come to it: virt-handler says so, and neither a cordon nor a taint forbids it.
+    #[must_use]
+    pub fn takes_vms(&self) -> bool {
+        self.metadata.label("kubevirt.io/schedulable") == Some("true")
+            && !self.spec.unschedulable
+            && self.spec.taints.iter().all(|taint| &*taint.effect != "NoSchedule")
     }
 }
 

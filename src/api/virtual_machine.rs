@@ -151,6 +151,21 @@ pub struct VirtualMachineInstance {
 #[serde(default)]
 struct VmiStatus {
     phase: VmiPhase,
+    machine: Option<Machine>,
+    #[serde(rename = "topologyHints")]
+    topology_hints: Option<TopologyHints>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+struct Machine {
+    r#type: Arc<str>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct TopologyHints {
+    tsc_frequency: Option<i64>,
 }
 
 view!(
@@ -167,6 +182,19 @@ impl VirtualMachineInstance {
     #[must_use]
     pub fn phase(&self) -> VmiPhase {
         self.status.phase
+    }
+
+    /// The machine type that it was started with.
+    #[must_use]
+    pub fn machine(&self) -> Option<&str> {
+        let machine = self.status.machine.as_ref().map(|machine| &*machine.r#type);
+        machine.filter(|machine| !machine.is_empty())
+    }
+
+    /// The TSC frequency in Hz that virt-controller chose for it.
+    #[must_use]
+    pub fn tsc_frequency(&self) -> Option<i64> {
+        self.status.topology_hints.as_ref()?.tsc_frequency
     }
 
     /// Whether it waits for a migration from another cluster (KubeVirt reference A.4, gate 5).

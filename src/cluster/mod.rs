@@ -5,6 +5,7 @@ pub mod events;
 pub mod execute;
 pub mod expand;
 mod series;
+pub mod snapshot;
 pub mod watch;
 pub mod watched;
 

@@ -68,7 +68,7 @@ fn could_act(observed: &Observed, now: Timestamp) -> bool {
         memory: &Memory::default(),
         now,
     };
-    let refused = matches!(observed.placement, Some(Err(Refusal::Unreadable(_))));
+    let refused = matches!(&observed.placement, Some(Err(refusal)) if *refusal != Refusal::NotExpanded);
     observed.needs() && !refused && ROWS_BEFORE_RIVALS.iter().all(|row| row(&case).is_none())
 }
 

@@ -31,9 +31,6 @@ impl Indexed for PersistentVolumeClaim {
         if let Some(subject) = state_of(self) {
             index.state_claims_by_subject.set(subject, self.meta().key(), link);
         }
-        if let Some(node) = self.selected_node() {
-            index.claims_by_node.set(Key::new("", node), self.meta().key(), link);
-        }
     }
 
     fn concerns(&self, index: &Index, changed: &mut Changed) {

@@ -13,8 +13,8 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use crate::api::{
-    DataVolume, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass, View, VirtualMachine,
-    VirtualMachineInstance,
+    DataVolume, KubeVirt, Namespace, NetworkAttachmentDefinition, Node, PersistentVolume, PersistentVolumeClaim, Pod,
+    ResourceQuota, StorageClass, View, VirtualMachine, VirtualMachineInstance,
 };
 use crate::name::Key;
 
@@ -40,6 +40,9 @@ pub struct Index {
     pods: Table<Pod>,
     classes: Table<StorageClass>,
     namespaces: Table<Namespace>,
+    kubevirts: Table<KubeVirt>,
+    quotas: Table<ResourceQuota>,
+    networks: Table<NetworkAttachmentDefinition>,
     nodes: Table<Node>,
     /// Claim to the subjects whose VM or VMI names it.
     subjects_by_claim: Links,
@@ -53,8 +56,6 @@ pub struct Index {
     launchers_by_subject: Links,
     /// Subject to its own pods.
     own_pods_by_subject: Links,
-    /// Node to the claims for which it was selected.
-    claims_by_node: Links,
     /// Who must not run beside whom.
     neighbours: Neighbours,
     /// What our own last turns say of subjects.
@@ -71,6 +72,28 @@ pub trait Indexed: View {
 
     /// Adds the subjects whose decision reads this object.
     fn concerns(&self, index: &Index, changed: &mut Changed);
+}
+
+/// Something that is done for every kind that the index holds.
+pub trait Kinds {
+    /// Does it for one kind.
+    fn visit<V: Indexed>(&mut self);
+}
+
+/// Does something for every kind: the one list of what is read from a cluster.
+pub fn kinds(visitor: &mut impl Kinds) {
+    visitor.visit::<VirtualMachine>();
+    visitor.visit::<VirtualMachineInstance>();
+    visitor.visit::<DataVolume>();
+    visitor.visit::<PersistentVolumeClaim>();
+    visitor.visit::<PersistentVolume>();
+    visitor.visit::<Pod>();
+    visitor.visit::<StorageClass>();
+    visitor.visit::<Namespace>();
+    visitor.visit::<KubeVirt>();
+    visitor.visit::<ResourceQuota>();
+    visitor.visit::<NetworkAttachmentDefinition>();
+    visitor.visit::<Node>();
 }
 
 /// Whether an object enters the secondary maps or leaves them.
@@ -212,11 +235,6 @@ impl Index {
         self.nodes.get(&Key::new("", name))
     }
 
-    /// All nodes.
-    pub fn nodes(&self) -> impl Iterator<Item = &Arc<Node>> {
-        self.nodes.values()
-    }
-
     /// A pod.
     #[must_use]
     pub fn pod(&self, key: &Key) -> Option<&Arc<Pod>> {
@@ -233,6 +251,28 @@ impl Index {
     #[must_use]
     pub fn namespace(&self, name: &str) -> Option<&Arc<Namespace>> {
         self.namespaces.get(&Key::new("", name))
+    }
+
+    /// The KubeVirt object. Of several, which KubeVirt does not allow, the first that is not being deleted.
+    #[must_use]
+    pub fn kubevirt(&self) -> Option<&Arc<KubeVirt>> {
+        self.kubevirts.values().find(|kubevirt| !kubevirt.meta().terminating())
+    }
+
+    /// The quotas of a Namespace.
+    pub fn quotas<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a Arc<ResourceQuota>> {
+        cluster::in_namespace(&self.quotas, namespace).map(|(_, quota)| quota)
+    }
+
+    /// A network attachment definition.
+    #[must_use]
+    pub fn network(&self, key: &Key) -> Option<&Arc<NetworkAttachmentDefinition>> {
+        self.networks.get(key)
+    }
+
+    /// The Nodes.
+    pub fn nodes(&self) -> impl Iterator<Item = &Arc<Node>> {
+        self.nodes.values()
     }
 
     /// The pods that list a claim.

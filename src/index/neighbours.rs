@@ -95,19 +95,6 @@ impl Index {
         bearers
     }
 
-    /// Subjects with required anti-affinity, and those that it may be about.
-    pub(super) fn with_anti_affinity(&self) -> impl Iterator<Item = &Key> {
-        let neighbours = &self.neighbours;
-        let wanted = neighbours.avoiders.0.iter();
-        let named = wanted.flat_map(|((key, value), avoiders)| {
-            let bearers = neighbours.bearers.get(key).into_iter();
-            avoiders
-                .iter()
-                .chain(bearers.flat_map(move |bearers| bearers.of(value)))
-        });
-        named.chain(neighbours.wary.of(&()))
-    }
-
     /// The subjects that required pod anti-affinity keeps apart from this one: by its own terms or by theirs.
     #[must_use]
     pub fn peers(&self, subject: &Key) -> BTreeSet<Peer> {

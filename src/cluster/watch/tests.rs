@@ -3,6 +3,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::json;
 
 use super::*;
+use crate::api::VirtualMachine;
 use crate::cluster::test_server::{TestServer, status};
 
 #[derive(Default)]
