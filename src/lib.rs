@@ -15,6 +15,7 @@ pub mod metrics;
 pub mod name;
 pub mod observe;
 pub mod pace;
+pub mod peers;
 pub mod placement;
 pub mod pod;
 pub mod policy;

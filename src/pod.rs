@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use crate::api::{Meta, Strings};
 use crate::claim::Claim;
 use crate::name::{DOMAIN, Key, Uid, hex_digest, pod_name};
-use crate::placement::{HASH_VERSION, Placement};
+use crate::placement::{Domains, HASH_VERSION, Placement};
 use crate::policy::MadeFor;
 use crate::quantity::Quantity;
 use crate::reason::Reason;
@@ -87,6 +87,8 @@ pub struct Marks {
     pub attempt: u32,
     /// Whether it stays until its legacy claims are bound.
     pub hold: bool,
+    /// Where its placement keeps out of because of halted peers.
+    pub domains: Domains,
 }
 
 impl Marks {
@@ -105,6 +107,9 @@ impl Marks {
             placement_hash: get("placement-hash").unwrap_or_default().into(),
             attempt: get("attempt").and_then(|text| text.parse().ok()).unwrap_or(1),
             hold: get("hold") == Some("true"),
+            domains: get("peers")
+                .and_then(|text| serde_json::from_str(text).ok())
+                .unwrap_or_default(),
         }
     }
 }
@@ -122,6 +127,8 @@ pub struct Blueprint<'a> {
     pub labels: &'a Strings,
     /// Where it may run and what it asks for.
     pub placement: &'a Placement,
+    /// Where this keeps out of because of halted peers.
+    pub domains: &'a Domains,
     /// The claims that it lists.
     pub claims: &'a [&'a Claim],
     /// Why it is made.
@@ -279,6 +286,11 @@ fn annotations(blueprint: &Blueprint<'_>) -> BTreeMap<String, String> {
         (own("attempt"), attempt.to_string()),
         (own("version"), env!("CARGO_PKG_VERSION").into()),
     ]);
+    if !blueprint.domains.is_empty() {
+        // Strings only: writing them can't fail.
+        let domains = serde_json::to_string(blueprint.domains).unwrap_or_default();
+        annotations.insert(own("peers"), domains);
+    }
     if claims.iter().any(|claim| claim.stripped) {
         annotations.insert(own("hold"), "true".into());
     }

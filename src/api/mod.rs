@@ -5,14 +5,15 @@
 
 mod data_volume;
 mod kube_virt;
-mod label_selector;
 mod meta;
 mod namespace;
 mod network_attachment_definition;
 mod node;
+mod persistent_volume;
 mod persistent_volume_claim;
 mod pod;
 mod resource_quota;
+mod selector;
 mod storage_class;
 mod virtual_machine;
 
@@ -24,14 +25,15 @@ pub use data_volume::{DataVolume, DataVolumePhase};
 pub use kube_virt::{
     Architectures, BindingPlugin, Configuration, DeveloperConfiguration, KubeVirt, PermittedHostDevices, Resources,
 };
-pub use label_selector::LabelSelector;
 pub use meta::{Meta, Owner, Strings};
 pub use namespace::Namespace;
 pub use network_attachment_definition::NetworkAttachmentDefinition;
 pub use node::Node;
+pub use persistent_volume::PersistentVolume;
 pub use persistent_volume_claim::{ClaimPhase, DataSource, PersistentVolumeClaim};
 pub use pod::{Pod, PodPhase, Scheduled};
 pub use resource_quota::ResourceQuota;
+pub use selector::{AntiAffinityTerm, LabelSelector, NodeSelectorTerm, Operator, Requirement};
 pub use storage_class::StorageClass;
 pub use virtual_machine::{
     RunStrategy, Template, VirtualMachine, VirtualMachineInstance, VmiPhase, Volume, VolumeKind,

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::selector::AntiAffinityTerm;
 use super::{Meta, Strings, view};
+use crate::name::hex_digest;
 
 /// A VirtualMachine.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -24,8 +26,10 @@ struct VmSpec {
     running: Option<bool>,
     run_strategy: Option<RunStrategy>,
     template: Template,
-    instancetype: Option<IgnoredAny>,
-    preference: Option<IgnoredAny>,
+    #[serde(deserialize_with = "text")]
+    instancetype: Option<Arc<str>>,
+    #[serde(deserialize_with = "text")]
+    preference: Option<Arc<str>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -33,6 +37,10 @@ struct VmSpec {
 struct VmStatus {
     run_strategy: Option<RunStrategy>,
     state_change_requests: Vec<StateChangeRequest>,
+    #[serde(deserialize_with = "text")]
+    instancetype_ref: Option<Arc<str>>,
+    #[serde(deserialize_with = "text")]
+    preference_ref: Option<Arc<str>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -81,6 +89,30 @@ impl VirtualMachine {
     #[must_use]
     pub fn needs_expansion(&self) -> bool {
         self.spec.instancetype.is_some() || self.spec.preference.is_some()
+    }
+
+    /// Changes when the result of `expand-spec` may: with this life of the VM, its template, and what it names.
+    #[must_use]
+    pub fn expansion_inputs(&self) -> String {
+        let (spec, status) = (&self.spec, &self.status);
+        let named = [
+            &spec.instancetype,
+            &spec.preference,
+            &status.instancetype_ref,
+            &status.preference_ref,
+        ];
+        let metadata = &spec.template.metadata;
+        let inputs = format!(
+            "{:?}",
+            (
+                &self.metadata.uid,
+                &spec.template.spec.json,
+                &metadata.labels,
+                &metadata.annotations,
+                named
+            )
+        );
+        hex_digest(inputs.as_bytes(), 8)
     }
 }
 
@@ -249,6 +281,8 @@ pub struct InstanceSpec {
     pub volumes: Vec<Volume>,
     /// Whether TPM or EFI state is kept on a claim of its own.
     pub persistent_state: bool,
+    /// Required pod anti-affinity.
+    pub anti_affinity: Vec<AntiAffinityTerm>,
 }
 
 /// One volume of a VMI.
@@ -296,7 +330,25 @@ fn instance_spec<'de, D: Deserializer<'de>>(deserializer: D) -> Result<InstanceS
         json: text.get().into(),
         volumes: read.volumes.into_iter().map(VolumeFields::into_volume).collect(),
         persistent_state: state(read.domain.devices.tpm) || state(read.domain.firmware.bootloader.efi),
+        anti_affinity: anti_affinity(text.get()),
     })
+}
+
+/// The required terms. They are read by themselves, and only where there are some: most VMs have none, and one that
+/// can't be read must not hide the volumes.
+fn anti_affinity(spec: &str) -> Vec<AntiAffinityTerm> {
+    if !spec.contains("podAntiAffinity") {
+        return Vec::new();
+    }
+    let spec: Value = serde_json::from_str(spec).unwrap_or_default();
+    let terms = spec.pointer("/affinity/podAntiAffinity/requiredDuringSchedulingIgnoredDuringExecution");
+    terms.and_then(|terms| Vec::deserialize(terms).ok()).unwrap_or_default()
+}
+
+/// Keeps the text of a field that is only compared; null is as if it were missing.
+fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Arc<str>>, D::Error> {
+    let text = Box::<RawValue>::deserialize(deserializer)?;
+    Ok((text.get() != "null").then(|| text.get().into()))
 }
 
 #[derive(Default, Deserialize)]

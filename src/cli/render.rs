@@ -13,6 +13,7 @@ use crate::index::Index;
 use crate::lifecycle::State;
 use crate::name::Key;
 use crate::observe::{self, observe};
+use crate::peers::Peers;
 use crate::placement::Placement;
 use crate::pod::{Blueprint, Settings, build};
 use crate::policy::{MadeFor, Policy};
@@ -152,7 +153,7 @@ pub fn render(index: &Index, subjects: &BTreeSet<Key>, output: Output) -> Render
     let mut values = Vec::new();
     let mut refused = Vec::new();
     for subject in subjects {
-        let value = observe::placement(index, subject).map(|placement| match output {
+        let value = observe::placement(index, subject, None).map(|placement| match output {
             Output::Placement => shown(&placement),
             Output::Yaml | Output::Json => pod(index, subject, &placement),
         });
@@ -173,7 +174,7 @@ pub fn render(index: &Index, subjects: &BTreeSet<Key>, output: Output) -> Render
 }
 
 fn pod(index: &Index, subject: &Key, placement: &Placement) -> Value {
-    let observed = observe(index, subject, Policy::default());
+    let observed = observe(index, subject, Policy::default(), None);
     let Some(owner) = &observed.owner else {
         return Value::Null;
     };
@@ -187,6 +188,7 @@ fn pod(index: &Index, subject: &Key, placement: &Placement) -> Value {
         },
         labels: &observed.labels,
         placement,
+        domains: &Peers::of(index, subject, true).domains,
         claims: &observed.listed(),
         reason: Reason::FirstConsumerNeeded,
         attempt: 1,

@@ -3,6 +3,7 @@
 pub mod client;
 pub mod events;
 pub mod execute;
+pub mod expand;
 mod series;
 pub mod snapshot;
 pub mod watch;

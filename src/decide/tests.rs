@@ -1,5 +1,7 @@
 //! One situation that triggers each row, built from objects as the API server holds them.
 
+mod rivals;
+
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;

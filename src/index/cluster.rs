@@ -80,15 +80,15 @@ impl Indexed for Node {
 
     fn link(&self, _: &mut Index, _: Link) {}
 
-    /// A VM that needs a fixed TSC frequency gets one that depends on the Nodes.
     fn concerns(&self, index: &Index, changed: &mut Changed) {
+        // Who looks for a node: peers by where a volume can be reached from, and whoever needs a TSC frequency.
         changed.extend(index.subjects());
     }
 }
 
 impl Index {
     /// The subjects of one Namespace.
-    fn subjects_in<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a Key> {
+    pub(super) fn subjects_in<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a Key> {
         let vms = in_namespace(&self.vms, namespace).map(|(key, _)| key);
         vms.chain(in_namespace(&self.vmis, namespace).map(|(key, _)| key))
     }

@@ -4,18 +4,22 @@
 
 mod claims;
 mod cluster;
+mod neighbours;
 mod pods;
 mod subjects;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::hash::Hash;
 use std::sync::Arc;
 
 use crate::api::{
-    DataVolume, KubeVirt, Namespace, NetworkAttachmentDefinition, Node, PersistentVolumeClaim, Pod, ResourceQuota,
-    StorageClass, View, VirtualMachine, VirtualMachineInstance,
+    DataVolume, KubeVirt, Namespace, NetworkAttachmentDefinition, Node, PersistentVolume, PersistentVolumeClaim, Pod,
+    ResourceQuota, StorageClass, View, VirtualMachine, VirtualMachineInstance,
 };
 use crate::name::Key;
 
+use neighbours::Neighbours;
+pub use neighbours::{Peer, Standing};
 pub use pods::own_subject;
 pub use subjects::sidecar_claims;
 
@@ -32,6 +36,7 @@ pub struct Index {
     vmis: Table<VirtualMachineInstance>,
     data_volumes: Table<DataVolume>,
     claims: Table<PersistentVolumeClaim>,
+    volumes: Table<PersistentVolume>,
     pods: Table<Pod>,
     classes: Table<StorageClass>,
     namespaces: Table<Namespace>,
@@ -51,6 +56,10 @@ pub struct Index {
     launchers_by_subject: Links,
     /// Subject to its own pods.
     own_pods_by_subject: Links,
+    /// Who must not run beside whom.
+    neighbours: Neighbours,
+    /// What our own last turns say of subjects.
+    standings: HashMap<Key, Standing>,
 }
 
 /// A kind that the index holds.
@@ -77,6 +86,7 @@ pub fn kinds(visitor: &mut impl Kinds) {
     visitor.visit::<VirtualMachineInstance>();
     visitor.visit::<DataVolume>();
     visitor.visit::<PersistentVolumeClaim>();
+    visitor.visit::<PersistentVolume>();
     visitor.visit::<Pod>();
     visitor.visit::<StorageClass>();
     visitor.visit::<Namespace>();
@@ -96,11 +106,17 @@ pub enum Link {
 }
 
 /// A secondary map from one key to many.
-#[derive(Clone, Debug, Default)]
-struct Links(HashMap<Key, BTreeSet<Key>>);
+#[derive(Clone, Debug)]
+struct Links<K = Key>(HashMap<K, BTreeSet<Key>>);
 
-impl Links {
-    fn set(&mut self, from: Key, to: Key, link: Link) {
+impl<K> Default for Links<K> {
+    fn default() -> Self {
+        Self(HashMap::new())
+    }
+}
+
+impl<K: Eq + Hash> Links<K> {
+    fn set(&mut self, from: K, to: Key, link: Link) {
         match link {
             Link::Enter => {
                 self.0.entry(from).or_default().insert(to);
@@ -116,7 +132,7 @@ impl Links {
         }
     }
 
-    fn of(&self, from: &Key) -> impl Iterator<Item = &Key> {
+    fn of<'a>(&'a self, from: &K) -> impl Iterator<Item = &'a Key> + use<'a, K> {
         self.0.get(from).into_iter().flatten()
     }
 }
@@ -131,23 +147,35 @@ impl Index {
             return changed;
         }
         if let Some(old) = old {
-            old.concerns(self, &mut changed);
+            self.affected(&*old, &mut changed);
             old.link(self, Link::Leave);
         }
         object.link(self, Link::Enter);
-        object.concerns(self, &mut changed);
-        V::table(self).insert(key, Arc::new(object));
+        let object = Arc::new(object);
+        V::table(self).insert(key, Arc::clone(&object));
+        self.affected(&*object, &mut changed);
         changed
     }
 
     /// Takes an object out.
     pub fn delete<V: Indexed>(&mut self, key: &Key) -> Changed {
         let mut changed = Changed::new();
-        if let Some(old) = V::table(self).remove(key) {
-            old.concerns(self, &mut changed);
+        if let Some(old) = V::table(self).get(key).cloned() {
+            self.affected(&*old, &mut changed);
+            V::table(self).remove(key);
             old.link(self, Link::Leave);
         }
         changed
+    }
+
+    /// The subjects whose decision reads the object, and those that look at these subjects.
+    fn affected<V: Indexed>(&self, object: &V, changed: &mut Changed) {
+        let mut subjects = Changed::new();
+        object.concerns(self, &mut subjects);
+        for subject in &subjects {
+            self.onlookers(subject, changed);
+        }
+        changed.extend(subjects);
     }
 
     /// Ends a list: whatever of this kind was not in it has vanished unseen.
@@ -193,6 +221,18 @@ impl Index {
     #[must_use]
     pub fn claim(&self, key: &Key) -> Option<&Arc<PersistentVolumeClaim>> {
         self.claims.get(key)
+    }
+
+    /// A volume.
+    #[must_use]
+    pub fn volume(&self, name: &str) -> Option<&Arc<PersistentVolume>> {
+        self.volumes.get(&Key::new("", name))
+    }
+
+    /// A node.
+    #[must_use]
+    pub fn node(&self, name: &str) -> Option<&Arc<Node>> {
+        self.nodes.get(&Key::new("", name))
     }
 
     /// A pod.

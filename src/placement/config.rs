@@ -198,7 +198,7 @@ impl<'a> Config<'a> {
             .given()
             .and_then(|given| given.auto_cpu_limit_namespace_label_selector.as_ref());
         match (selector, namespace_labels) {
-            (Some(selector), Some(labels)) => selector.matches(labels) == Some(true),
+            (Some(selector), Some(labels)) => selector.takes(&|key| labels.get(key).map(AsRef::as_ref)),
             _ => false,
         }
     }

@@ -24,6 +24,8 @@ mod tsc;
 mod verbatim;
 mod volumes;
 
+mod peers;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -38,6 +40,8 @@ use config::Config;
 pub use gates::KNOWN_MINORS;
 use resources::{Compute, List};
 use spec::{Devices, Domain, Resources, Spec};
+
+pub use peers::Domains;
 
 /// What a hash of ours begins with. One with another beginning is of another version, and counts as equal.
 pub const HASH_VERSION: &str = "v1:";

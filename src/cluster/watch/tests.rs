@@ -217,6 +217,7 @@ async fn all_kinds_are_listed_in_pages_from_a_server_without_crds() {
         "/api/v1/namespaces/ns/resourcequotas? limit=250",
         "/api/v1/namespaces? fieldSelector=metadata.name%3Dns limit=250",
         "/api/v1/nodes? limit=250",
+        "/api/v1/persistentvolumes? limit=250",
         "/apis/cdi.kubevirt.io/v1beta1/namespaces/ns/datavolumes? limit=250",
         "/apis/k8s.cni.cncf.io/v1/network-attachment-definitions? limit=250",
         "/apis/kubevirt.io/v1/kubevirts? limit=250",
