@@ -18,14 +18,18 @@ pub struct SyntaxError {
 /// Empty documents are left out. An absent field and one that is null are the same, as for Kubernetes.
 pub fn documents(text: &str) -> Result<Vec<(usize, Value)>, SyntaxError> {
     let text = text.trim_start_matches('\u{feff}');
-    let values: Vec<Result<Value, String>> = if text.trim_start().starts_with('{') {
+    if text.trim_start().starts_with('{') {
         let values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
-        values.map(|value| value.map_err(|error| error.to_string())).collect()
+        numbered(values.map(|value| value.map_err(|error| error.to_string())))
     } else {
-        serde_yaml::Deserializer::from_str(text).map(yaml).collect()
-    };
+        numbered(serde_yaml::Deserializer::from_str(text).map(yaml))
+    }
+}
+
+fn numbered(values: impl Iterator<Item = Result<Value, String>>) -> Result<Vec<(usize, Value)>, SyntaxError> {
     let mut documents = Vec::new();
-    for (position, value) in values.into_iter().enumerate() {
+    // The first error ends it: behind one, a parser of YAML never does.
+    for (position, value) in values.enumerate() {
         let document = position + 1;
         let mut value = value.map_err(|message| SyntaxError { document, message })?;
         drop_nulls(&mut value);
@@ -95,8 +99,8 @@ mod tests {
 
     #[test]
     fn documents_are_numbered_as_they_stand_and_empty_ones_left_out() {
-        let read = documents("# nothing\n---\na: 1\nb:\n---\n---\n- c\n").expect("YAML");
-        assert_eq!(read, [(2, json!({"a": 1})), (4, json!(["c"]))]);
+        let read = documents("# no document yet\n---\na: 1\nb:\n---\n---\n- c\n").expect("YAML");
+        assert_eq!(read, [(1, json!({"a": 1})), (3, json!(["c"]))]);
         let read = documents("{\"a\": null}\n\t{\"b\": [1]}").expect("JSON");
         assert_eq!(read, [(1, json!({})), (2, json!({"b": [1]}))]);
     }

@@ -191,3 +191,6 @@ impl One<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -244,11 +244,11 @@ impl<'a> Vmi<'a> {
     }
 
     /// Whether requests and limits say that the VM wants the QoS class Guaranteed: memory is limited to what is
-    /// requested (or only limited), and CPU to what is requested.
+    /// requested, or only limited; CPU is limited to what is requested.
     fn guaranteed(&self) -> bool {
         let amount = |list: &List, resource: &str| list.get(resource).copied().unwrap_or_default();
         let (request, limit) = (amount(&self.requests, "memory"), amount(&self.limits, "memory"));
-        let memory = request == limit || (request.is_zero() && !limit.is_zero());
+        let memory = (!request.is_zero() && request == limit) || (request.is_zero() && !limit.is_zero());
         let cpu = amount(&self.requests, "cpu");
         memory && !cpu.is_zero() && cpu == amount(&self.limits, "cpu")
     }
