@@ -27,7 +27,7 @@ fn benchmarks(criterion: &mut Criterion) {
         let subjects = render::subjects(&index);
         for subject in &subjects {
             criterion.bench_function(&format!("placement/{name}"), |bencher| {
-                bencher.iter(|| placement(black_box(&index), black_box(subject)));
+                bencher.iter(|| placement(black_box(&index), black_box(subject), None));
             });
         }
         criterion.bench_function(&format!("pod/{name}"), |bencher| {
@@ -44,7 +44,7 @@ fn benchmarks(criterion: &mut Criterion) {
         bencher.iter(|| {
             for (index, subjects) in &subjects {
                 for subject in subjects {
-                    let _ = black_box(placement(index, subject));
+                    let _ = black_box(placement(index, subject, None));
                 }
             }
         });
