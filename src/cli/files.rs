@@ -127,7 +127,8 @@ impl Reader<'_> {
                 document: self.document,
                 object: Some(format!("{kind} {name}")),
                 path: Some(format!("{prefix}{path}")),
-                message,
+                // Line and column are those of our own JSON, not of the file.
+                message: message.split(" at line ").next().unwrap_or_default().to_owned(),
             })
         })
     }
