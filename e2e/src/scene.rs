@@ -1,5 +1,6 @@
 //! A scene: one namespace of a cluster, with or without a controller of ours that serves it.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -144,6 +145,26 @@ impl Scene {
             .with_context(|| format!("cannot create {}", object.name_any()))
     }
 
+    /// Creates an object in this namespace, or in none if its kind has none: kubectl knows which.
+    pub async fn create_anywhere(&self, object: &Value) -> Result<()> {
+        let file = tempfile::NamedTempFile::new()?;
+        std::fs::write(file.path(), object.to_string())?;
+        let path = file.path().to_str().context("a name that is not UTF-8")?;
+        self.cluster
+            .plane
+            .kubectl(&["create", "--namespace", &self.namespace, "-f", path])
+            .await?;
+        Ok(())
+    }
+
+    /// Whether every pod of this namespace runs.
+    pub async fn all_pods_run(&self) -> Result<bool> {
+        let pods = self.pods().list(&ListParams::default()).await?;
+        Ok(pods
+            .iter()
+            .all(|pod| pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running")))
+    }
+
     /// Merges a patch into a VM.
     pub async fn patch_vm(&self, name: &str, patch: &Value) -> Result<()> {
         self.vms()
@@ -171,23 +192,22 @@ impl Scene {
         Ok(claims.get_opt(name).await?)
     }
 
-    /// The phase of a DataVolume, empty if there is none yet.
-    pub async fn phase(&self, data_volume: &str) -> Result<String> {
-        let object = self.data_volumes().get_opt(data_volume).await?;
-        let phase = object.and_then(|object| Some(object.data.pointer("/status/phase")?.as_str()?.to_owned()));
-        Ok(phase.unwrap_or_default())
+    /// The phases of all DataVolumes.
+    pub async fn phases(&self) -> Result<BTreeMap<String, String>> {
+        let all = self.data_volumes().list(&ListParams::default()).await?;
+        Ok(all
+            .iter()
+            .map(|data_volume| (data_volume.name_any(), phase(data_volume)))
+            .collect())
     }
 
     /// Waits until all these DataVolumes have a phase.
     pub async fn wait_phase(&self, data_volumes: &[String], phase: &str) -> Result<()> {
         let what = format!("{} in {phase} in {}", data_volumes.join(", "), self.namespace);
         let waited = wait_for(SOON, &what, async || {
-            for data_volume in data_volumes {
-                if self.phase(data_volume).await? != phase {
-                    return Ok(None);
-                }
-            }
-            Ok(Some(()))
+            let phases = self.phases().await?;
+            let there = |name: &String| phases.get(name).is_some_and(|found| found == phase);
+            Ok(data_volumes.iter().all(there).then_some(()))
         });
         waited.await.with_context(|| self.controller_log())
     }
@@ -378,6 +398,16 @@ impl Scene {
         let log = self.controller.as_ref().map(Controller::log).unwrap_or_default();
         format!("log of the controller of {}:\n{log}", self.namespace)
     }
+}
+
+/// The phase of a DataVolume, empty before CDI has seen it.
+fn phase(data_volume: &DynamicObject) -> String {
+    data_volume
+        .data
+        .pointer("/status/phase")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .to_owned()
 }
 
 /// Notes every pod of ours, since most are gone before anybody could ask for them.

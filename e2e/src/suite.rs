@@ -1,6 +1,7 @@
 //! Runs scenarios as tests: first those that share one control plane, side by side; then those that start their own,
 //! one at a time.
 
+use std::fs;
 use std::future::Future;
 use std::pin::Pin;
 use std::process::ExitCode;
@@ -12,10 +13,10 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use tokio::runtime::Runtime;
 use tokio::sync::OnceCell;
 
-use crate::control_plane::ControlPlane;
+use crate::control_plane::{ControlPlane, kept_logs};
 
 /// A scenario that takes longer has hung.
-const LIMIT: Duration = Duration::from_secs(180);
+const LIMIT: Duration = Duration::from_mins(3);
 /// Scenarios mostly wait, so more of them run side by side than there are cores.
 const SIDE_BY_SIDE: usize = 8;
 
@@ -39,6 +40,7 @@ impl Shared for ControlPlane {
 pub struct Suite<S> {
     shared: Vec<(String, SharedTest<S>)>,
     alone: Vec<(String, Test)>,
+    side_by_side: usize,
 }
 
 impl<S: Shared> Default for Suite<S> {
@@ -46,11 +48,19 @@ impl<S: Shared> Default for Suite<S> {
         Self {
             shared: Vec::new(),
             alone: Vec::new(),
+            side_by_side: SIDE_BY_SIDE,
         }
     }
 }
 
 impl<S: Shared> Suite<S> {
+    /// How many tests run at the same time, unless the command line says it.
+    #[must_use]
+    pub fn side_by_side(mut self, tests: usize) -> Self {
+        self.side_by_side = tests;
+        self
+    }
+
     /// Adds a test that keeps to its own namespace.
     #[must_use]
     pub fn shared<F>(mut self, name: &str, test: impl FnOnce(Arc<S>) -> F + Send + 'static) -> Self
@@ -86,11 +96,14 @@ impl<S: Shared> Suite<S> {
             }
         };
         let mut arguments = Arguments::from_args();
-        arguments.test_threads.get_or_insert(SIDE_BY_SIDE);
+        arguments.test_threads.get_or_insert(self.side_by_side);
         let mut fine = run_shared(&runtime, &arguments, self.shared, prepare);
         if !self.alone.is_empty() {
             arguments.test_threads = Some(1);
             fine &= run_alone(&runtime, &arguments, self.alone);
+        }
+        for folder in kept_logs() {
+            eprintln!("logs of a control plane: {}", folder.display());
         }
         // What `cargo test` expects of a test program.
         if fine { ExitCode::SUCCESS } else { ExitCode::from(101) }
@@ -134,7 +147,14 @@ where
 fn run_alone(runtime: &Arc<Runtime>, arguments: &Arguments, tests: Vec<(String, Test)>) -> bool {
     let trials = tests.into_iter().map(|(name, test)| {
         let runtime = Arc::clone(runtime);
-        Trial::test(name, move || on(&runtime, within_limit(test())))
+        Trial::test(name, move || {
+            on(&runtime, within_limit(test()))?;
+            // A test that succeeded may leave it to the drop to stop its control plane.
+            for folder in kept_logs() {
+                fs::remove_dir_all(folder)?;
+            }
+            Ok(())
+        })
     });
     !libtest_mimic::run(arguments, trials.collect()).has_failed()
 }

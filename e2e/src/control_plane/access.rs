@@ -127,7 +127,12 @@ impl Access {
             "users": [{"name": name, "user": {"token": token}}],
             "contexts": [{"name": "e2e", "context": {"cluster": "e2e", "user": name}}],
         });
-        fs::write(&path, text.to_string()).with_context(|| format!("cannot write {}", path.display()))?;
+        // In one step: another program may just be reading the one with the same identity.
+        let fresh = tempfile::NamedTempFile::new_in(&self.folder)?;
+        fs::write(&fresh, text.to_string())?;
+        fresh
+            .persist(&path)
+            .with_context(|| format!("cannot write {}", path.display()))?;
         Ok(path)
     }
 }

@@ -56,7 +56,7 @@ impl ControllerOptions {
     }
 }
 
-/// A running first-consumer. It ends with its control plane at the latest.
+/// A running first-consumer. Dropping it kills it; it ends with its control plane at the latest.
 #[derive(Debug)]
 pub struct Controller {
     process: Arc<Process>,
@@ -160,6 +160,16 @@ impl Controller {
     #[must_use]
     pub fn id(&self) -> u32 {
         self.process.id()
+    }
+}
+
+impl Drop for Controller {
+    fn drop(&mut self) {
+        // One that has ended on its own stays listed, so that the control plane's `stop` tells of it.
+        if !self.process.has_ended() {
+            self.plane.forget(&self.process);
+            self.process.kill_blocking();
+        }
     }
 }
 

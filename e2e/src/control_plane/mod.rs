@@ -20,4 +20,5 @@ pub use controller::{Controller, ControllerOptions, build_controller};
 pub use nodes::NodeSpec;
 pub use plane::{ControlPlane, Options};
 pub use process::{Order, Process};
+pub use run::kept_logs;
 pub use wait::wait_for;

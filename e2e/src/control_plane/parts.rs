@@ -17,7 +17,7 @@ use super::run::Run;
 use super::wait::wait_for;
 
 /// How long any part may take until it is usable.
-pub(super) const UP_WITHIN: Duration = Duration::from_secs(60);
+pub(super) const UP_WITHIN: Duration = Duration::from_mins(1);
 /// Another program may take a free port before we use it; so often we choose anew.
 const PORT_ATTEMPTS: usize = 3;
 
@@ -38,29 +38,30 @@ pub(super) fn write_files(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Starts etcd, waits until it listens, returns its URL.
+/// Starts etcd, waits until it serves, returns its URL.
 pub(super) async fn start_etcd(run: &Run, programs: &Programs) -> Result<String> {
     for _ in 0..PORT_ATTEMPTS {
         let [port, peer_port] = [free_port()?, free_port()?];
         let [url, peer] = [port, peer_port].map(|port| format!("http://127.0.0.1:{port}"));
         let arguments = vec![
             "etcd".to_owned(),
-            format!("--data-dir={}", run.folder().join("etcd").display()),
+            // The port in the name: an attempt that failed may have written something.
+            format!("--data-dir={}", run.folder().join(format!("etcd-{port}")).display()),
             format!("--listen-client-urls={url}"),
             format!("--advertise-client-urls={url}"),
             format!("--listen-peer-urls={peer}"),
             format!("--initial-advertise-peer-urls={peer}"),
             format!("--initial-cluster=default={peer}"),
             "--unsafe-no-fsync=true".to_owned(),
-            "--log-level=warn".to_owned(),
         ];
         let etcd = run.start(order("etcd", &programs.control_plane, arguments))?;
-        let up = wait_for(UP_WITHIN, "etcd listens", async || {
+        // Its own word: whoever answers on the port may be another program that took it first.
+        let up = wait_for(UP_WITHIN, "etcd serves", async || {
             check(&etcd)?;
-            Ok(tokio::net::TcpStream::connect(("127.0.0.1", port)).await.ok())
+            Ok(etcd.log().contains("serving client traffic").then_some(()))
         });
         match up.await {
-            Ok(_) => return Ok(url),
+            Ok(()) => return Ok(url),
             Err(error) => another_port(run, &etcd, error)?,
         }
     }

@@ -15,6 +15,16 @@ use super::process::{Order, Process};
 /// All runs of this process that have not ended.
 static RUNS: Mutex<Vec<Weak<Run>>> = Mutex::new(Vec::new());
 
+/// Where the logs of dropped runs are, until somebody asks.
+static KEPT: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// The folders with the logs of control planes that were dropped since the last call, without `stop` and with
+/// `keep_logs_on_failure`. Whoever knows that nothing failed may remove them; the next process with a failure does.
+#[must_use]
+pub fn kept_logs() -> Vec<PathBuf> {
+    std::mem::take(&mut *guard(&KEPT))
+}
+
 /// One control plane's folder below `target/control-plane/runs` and everything that runs in it.
 #[derive(Debug)]
 pub(super) struct Run {
@@ -105,7 +115,7 @@ impl Run {
         }
         if self.keep_logs_on_failure && reason == Reason::Dropped {
             match self.move_logs() {
-                Ok(kept) => eprintln!("control plane: its logs are in {}", kept.display()),
+                Ok(kept) => guard(&KEPT).push(kept),
                 Err(error) => eprintln!("control plane: its logs could not be kept: {error:#}"),
             }
         }
@@ -117,10 +127,16 @@ impl Run {
     fn move_logs(&self) -> Result<PathBuf> {
         let name = self.folder.file_name().context("the run folder has no name")?;
         let logs = target().join("logs");
-        // Those of the last failure only, or they would pile up.
-        let _ = fs::remove_dir_all(&logs);
         let kept = logs.join(name);
         fs::create_dir_all(&kept)?;
+        // Those of earlier processes would pile up.
+        let ours = format!("{}-", std::process::id());
+        for entry in fs::read_dir(&logs)? {
+            let entry = entry?;
+            if !entry.file_name().to_string_lossy().starts_with(&ours) {
+                let _ = fs::remove_dir_all(entry.path());
+            }
+        }
         for entry in fs::read_dir(&self.folder)? {
             let path = entry?.path();
             if path

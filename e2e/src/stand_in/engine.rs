@@ -12,12 +12,15 @@ use anyhow::Result;
 use futures::{StreamExt, TryStreamExt};
 use kube::runtime::{WatchStreamExt, watcher};
 use std::{
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{BTreeSet, HashMap, HashSet, VecDeque},
     sync::Arc,
     time::Duration,
 };
 use tokio::{sync::mpsc, task::JoinSet, time::Instant};
-use tokio_util::{sync::CancellationToken, time::DelayQueue};
+use tokio_util::{
+    sync::CancellationToken,
+    time::{DelayQueue, delay_queue},
+};
 
 /// A change that the watches saw.
 #[derive(Clone, Debug)]
@@ -52,7 +55,7 @@ pub trait Controller: Send + Sync + 'static {
 }
 
 /// Keys in work at the same time.
-const WORKERS: usize = 8;
+const WORKERS: usize = 16;
 
 /// Follows one kind; every change goes to all controllers. `listed` is told once the first list is in.
 pub async fn watch(
@@ -116,10 +119,14 @@ pub async fn watch(
 
 struct Queue<C> {
     controller: Arc<C>,
+    /// Keys that wait for a worker, in order; `dirty` holds the same and those that changed while in work.
+    waiting: VecDeque<Key>,
     dirty: HashSet<Key>,
     running: HashSet<Key>,
     retries: HashMap<Key, Retry>,
     delays: DelayQueue<Key>,
+    /// One timer a key: the earliest.
+    timers: HashMap<Key, (delay_queue::Key, Instant)>,
     work: JoinSet<(Key, Result<Outcome>)>,
     start: Instant,
 }
@@ -134,18 +141,24 @@ pub async fn run<C: Controller>(
 ) {
     let mut queue = Queue {
         controller: Arc::new(controller),
+        waiting: VecDeque::new(),
         dirty: HashSet::new(),
         running: HashSet::new(),
         retries: HashMap::new(),
         delays: DelayQueue::new(),
+        timers: HashMap::new(),
         work: JoinSet::new(),
         start: Instant::now(),
     };
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
-            Some(change) = changes.recv() => queue.dirty.extend(queue.controller.wakes(&change)),
-            Some(expired) = queue.delays.next() => { queue.dirty.insert(expired.into_inner()); }
+            Some(change) = changes.recv() => queue.controller.wakes(&change).into_iter().for_each(|key| queue.wake(key)),
+            Some(expired) = queue.delays.next() => {
+                let key = expired.into_inner();
+                queue.timers.remove(&key);
+                queue.wake(key);
+            }
             Some(done) = queue.work.join_next() => queue.finish(done),
         }
         queue.pump(&switch);
@@ -153,11 +166,33 @@ pub async fn run<C: Controller>(
 }
 
 impl<C: Controller> Queue<C> {
+    fn wake(&mut self, key: Key) {
+        if self.dirty.insert(key.clone()) && !self.running.contains(&key) {
+            self.waiting.push_back(key);
+        }
+    }
+
+    fn schedule(&mut self, key: Key, delay: Duration) {
+        let due = Instant::now() + delay;
+        if let Some((timer, known)) = self.timers.get_mut(&key) {
+            if due < *known {
+                self.delays.reset_at(timer, due);
+                *known = due;
+            }
+            return;
+        }
+        let timer = self.delays.insert_at(key.clone(), due);
+        self.timers.insert(key, (timer, due));
+    }
+
     fn finish(&mut self, done: Result<(Key, Result<Outcome>), tokio::task::JoinError>) {
         let Ok((key, outcome)) = done else {
             return;
         };
         self.running.remove(&key);
+        if self.dirty.contains(&key) {
+            self.waiting.push_back(key.clone());
+        }
         let name = self.controller.name();
         let outcome = outcome.unwrap_or_else(|error| {
             tracing::debug!(
@@ -172,31 +207,22 @@ impl<C: Controller> Queue<C> {
             Outcome::Done => drop(self.retries.remove(&key)),
             Outcome::Later(delay) => {
                 self.retries.remove(&key);
-                self.delays.insert(key, delay);
+                self.schedule(key, delay);
             }
             Outcome::Limited => {
                 let now = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
-                let old = self.retries.get(&key).copied().unwrap_or_default();
-                let new = old.failed(now);
-                self.retries.insert(key.clone(), new);
-                if let Some(due) = new.due.filter(|due| old.due != Some(*due)) {
-                    self.delays.insert(key, Duration::from_millis(due.saturating_sub(now)));
-                }
+                let retry = self.retries.get(&key).copied().unwrap_or_default().failed(now);
+                let due = retry.due.unwrap_or(now);
+                self.retries.insert(key.clone(), retry);
+                self.schedule(key, Duration::from_millis(due.saturating_sub(now)));
             }
         }
     }
 
     fn pump(&mut self, switch: &Switch) {
-        let ready: Vec<_> = self
-            .dirty
-            .iter()
-            .filter(|key| !self.running.contains(*key))
-            .cloned()
-            .collect();
-        for key in ready {
-            if self.running.len() >= WORKERS {
-                return;
-            }
+        while self.running.len() < WORKERS
+            && let Some(key) = self.waiting.pop_front()
+        {
             self.dirty.remove(&key);
             if !switch.is_on(&key.namespace) {
                 continue;

@@ -1,6 +1,7 @@
 //! The writing hand of a stand-in: every write goes to the API server and, once answered, into the store.
 
 use super::{
+    events::Recorder,
     kind::Kind,
     store::{Key, Object, Store},
 };
@@ -12,10 +13,9 @@ use kube::{
     core::DynamicObject,
 };
 use serde_json::{Value, json};
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::sync::Arc;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 /// Now, as the API writes times.
 #[must_use]
@@ -25,26 +25,43 @@ pub fn now() -> String {
         .to_string()
 }
 
-/// Object, component, reason and message of an event: what makes it the same event again.
-type Said = (String, &'static str, String, String);
+/// What the API server said when it refused a write (403), if it did.
+#[must_use]
+pub fn refusal(error: &anyhow::Error) -> Option<&str> {
+    match error.downcast_ref::<kube::Error>() {
+        Some(kube::Error::Api(status)) if status.code == 403 => Some(&status.message),
+        _ => None,
+    }
+}
+
+/// A controller owner reference, as JSON.
+#[must_use]
+pub fn owner(object: &DynamicObject, kind: Kind) -> Value {
+    let meta = &object.metadata;
+    json!({
+        "apiVersion": kind.types().api_version, "kind": kind.name(), "name": meta.name, "uid": meta.uid,
+        "controller": true, "blockOwnerDeletion": true,
+    })
+}
 
 /// Client and store of one stand-in.
 pub struct Hand {
     client: Client,
     /// What was seen.
     pub store: Arc<Store>,
-    /// Name and count of events that may come again.
-    events: Mutex<HashMap<Said, (String, u64)>>,
+    recorder: Recorder,
 }
 
 impl Hand {
-    /// A hand that writes with this client.
+    /// A hand that writes with this client; its events are written by `tasks` until `stop`.
     #[must_use]
-    pub fn new(client: Client) -> Self {
+    pub fn new(client: Client, tasks: &mut JoinSet<()>, stop: &CancellationToken) -> Self {
+        let store = Arc::default();
+        let recorder = Recorder::start(&client, &store, tasks, stop);
         Self {
             client,
-            store: Arc::default(),
-            events: Mutex::default(),
+            store,
+            recorder,
         }
     }
 
@@ -137,56 +154,8 @@ impl Hand {
         }
     }
 
-    /// Tells an event about an object; the same one again only raises its count. An event that cannot be written (its
-    /// namespace goes away) is dropped, as event recorders do.
-    pub async fn tell(&self, component: &'static str, object: &DynamicObject, note: &Note) {
-        if let Err(error) = self.try_tell(component, object, note).await {
-            tracing::debug!(component, reason = note.reason, %error, "event dropped");
-        }
-    }
-
-    async fn try_tell(&self, component: &'static str, object: &DynamicObject, note: &Note) -> Result<()> {
-        let meta = &object.metadata;
-        let namespace = meta.namespace.as_deref().unwrap_or("default");
-        let said = (
-            meta.uid.clone().unwrap_or_default(),
-            component,
-            note.reason.clone(),
-            note.message.clone(),
-        );
-        let known = {
-            let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
-            events.get_mut(&said).map(|(name, count)| {
-                *count += 1;
-                (name.clone(), *count)
-            })
-        };
-        let api = Kind::Event.api(&self.client, namespace);
-        if let Some((name, count)) = known {
-            let patch = Patch::Merge(json!({ "count": count, "lastTimestamp": now() }));
-            let event = api.patch(&name, &PatchParams::default(), &patch).await?;
-            self.keep(Kind::Event, event);
-            return Ok(());
-        }
-        let types = object.types.clone().unwrap_or_default();
-        let nanos = k8s_openapi::jiff::Timestamp::now().as_nanosecond();
-        let name = format!("{}.{nanos:x}", meta.name.as_deref().unwrap_or_default());
-        let body = json!({
-            "metadata": { "name": name, "namespace": namespace },
-            "involvedObject": {
-                "apiVersion": types.api_version, "kind": types.kind, "namespace": meta.namespace, "name": meta.name,
-                "uid": meta.uid, "resourceVersion": meta.resource_version,
-            },
-            "type": if note.warning { "Warning" } else { "Normal" },
-            "reason": note.reason, "message": note.message, "count": 1,
-            "source": { "component": component }, "reportingComponent": component,
-            "firstTimestamp": now(), "lastTimestamp": now(),
-        });
-        self.create(Kind::Event, namespace, body).await?;
-        self.events
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(said, (name, 1));
-        Ok(())
+    /// Tells an event about an object, in the background.
+    pub fn tell(&self, component: &'static str, about: &Object, note: &Note) {
+        self.recorder.tell(component, about, note);
     }
 }

@@ -10,6 +10,7 @@
 
 mod cdi;
 mod engine;
+mod events;
 mod hand;
 mod instancetypes;
 mod kind;
@@ -19,6 +20,8 @@ mod store;
 mod switch;
 mod virt;
 mod virt_api;
+
+pub use virt::PLACEMENT_ANNOTATION;
 
 pub use crate::world::{cdi::Settings, provisioner::Fault};
 
@@ -89,7 +92,7 @@ impl StandIns {
         let mut tasks = JoinSet::new();
         let faults = Arc::<provisioner::Faults>::default();
 
-        let mut group = Group::new(cdi);
+        let mut group = Group::new(cdi, &mut tasks, &stop);
         let (hand, settings) = (group.hand.clone(), options.cdi);
         group.add(
             &mut tasks,
@@ -113,7 +116,7 @@ impl StandIns {
             .await
             .context("CDI stand-in")?;
 
-        let mut group = Group::new(provisioner);
+        let mut group = Group::new(provisioner, &mut tasks, &stop);
         let hand = group.hand.clone();
         let takes = options.provisioning_takes;
         for (driver, topology) in DRIVERS {
@@ -136,7 +139,7 @@ impl StandIns {
         };
         let virt_api_port = server.start(&mut tasks, stop.clone()).await?;
 
-        let mut group = Group::new(virt_controller);
+        let mut group = Group::new(virt_controller, &mut tasks, &stop);
         let hand = group.hand.clone();
         let vms = virt::Vms {
             hand: hand.clone(),
@@ -211,9 +214,9 @@ struct Group {
 }
 
 impl Group {
-    fn new(client: Client) -> Self {
+    fn new(client: Client, tasks: &mut JoinSet<()>, stop: &CancellationToken) -> Self {
         Self {
-            hand: Arc::new(Hand::new(client)),
+            hand: Arc::new(Hand::new(client, tasks, stop)),
             switch: Arc::new(Switch::new(false)),
             controllers: Vec::new(),
         }
@@ -242,7 +245,7 @@ impl Group {
                 missing.retain(|waiting| *waiting != kind);
             }
         };
-        let done = timeout(Duration::from_secs(60), all).await;
+        let done = timeout(Duration::from_mins(1), all).await;
         done.with_context(|| format!("no list of {missing:?}: missing rights or CRDs?"))?;
         // Nothing is decided before everything was listed once.
         self.switch.set(None, on);

@@ -191,7 +191,7 @@ impl Controller for Provisioner {
         let mut outcome = Outcome::Done;
         for write in next(&self.view(&claim, begun)) {
             match write {
-                Write::Event(note) => self.hand.tell(self.driver, &claim, &note).await,
+                Write::Event(note) => self.hand.tell(self.driver, &claim, &note),
                 Write::Begin => {
                     let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
                     begun.insert(uid.clone(), Instant::now());

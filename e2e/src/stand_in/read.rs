@@ -98,27 +98,32 @@ pub fn template_names(vm: &DynamicObject) -> Vec<String> {
         .collect()
 }
 
-/// Boot volumes with a claim of a VMI spec.
+/// Boot volumes with a claim of a VMI spec: name, claim, kind of the source.
+pub fn boot_volumes(vmi_spec: &Value) -> impl Iterator<Item = (&str, &str, &'static str)> {
+    const CLAIM: [(&str, &str); 3] = [
+        ("dataVolume", "/name"),
+        ("persistentVolumeClaim", "/claimName"),
+        ("ephemeral", "/persistentVolumeClaim/claimName"),
+    ];
+    list(&vmi_spec["volumes"]).iter().filter_map(|volume| {
+        CLAIM.into_iter().find_map(|(kind, pointer)| {
+            let source = &volume[kind];
+            let claim = source.pointer(pointer)?.as_str()?;
+            let hotplugged = source["hotpluggable"].as_bool() == Some(true);
+            (!hotplugged).then(|| (volume["name"].as_str().unwrap_or_default(), claim, kind))
+        })
+    })
+}
+
+/// The boot volumes that virt-controller waits for; `ephemeral` ones are not among them.
 #[must_use]
 pub fn volumes(vmi_spec: &Value) -> Vec<Volume> {
-    let boot = |source: &Value| source["hotpluggable"].as_bool() != Some(true);
-    let volumes = list(&vmi_spec["volumes"]).iter();
-    volumes
-        .filter_map(|volume| {
-            let (dv, claim) = (&volume["dataVolume"], &volume["persistentVolumeClaim"]);
-            if let Some(name) = dv["name"].as_str().filter(|_| boot(dv)) {
-                return Some(Volume {
-                    claim: name.to_owned(),
-                    data_volume: true,
-                });
-            }
-            let name = claim["claimName"].as_str().filter(|_| boot(claim))?;
-            Some(Volume {
-                claim: name.to_owned(),
-                data_volume: false,
-            })
-        })
-        .collect()
+    let volumes = boot_volumes(vmi_spec).filter(|(_, _, kind)| *kind != "ephemeral");
+    let volume = |claim: &str, kind| Volume {
+        claim: claim.to_owned(),
+        data_volume: kind == "dataVolume",
+    };
+    volumes.map(|(_, claim, kind)| volume(claim, kind)).collect()
 }
 
 /// What a VM's spec says of running.

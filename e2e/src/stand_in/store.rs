@@ -4,7 +4,7 @@
 use super::{kind::Kind, read};
 use kube::core::DynamicObject;
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeSet, HashMap, HashSet},
     sync::{Arc, PoisonError, RwLock},
 };
 
@@ -56,6 +56,8 @@ pub enum Entry {
 struct Inner {
     objects: HashMap<(Kind, Key), Object>,
     index: HashMap<Entry, BTreeSet<(Kind, Key)>>,
+    /// UIDs that are gone: the answer to a late write must not bring one back.
+    gone: HashSet<String>,
 }
 
 /// The store.
@@ -69,11 +71,9 @@ impl Store {
     pub fn apply(&self, kind: Kind, object: Object) {
         let id = (kind, Key::of(&object));
         let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
-        if inner
-            .objects
-            .get(&id)
-            .is_some_and(|known| version(known) > version(&object))
-        {
+        let known = inner.objects.get(&id);
+        let newer_is_known = known.is_some_and(|known| version(known) > version(&object));
+        if newer_is_known || inner.gone.contains(&read::uid(&object)) {
             return;
         }
         inner.forget(&id);
@@ -87,6 +87,7 @@ impl Store {
     pub fn remove(&self, kind: Kind, key: &Key, uid: &str) {
         let id = (kind, key.clone());
         let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
+        inner.gone.insert(uid.to_owned());
         if inner
             .objects
             .get(&id)
@@ -191,4 +192,54 @@ fn entries(kind: Kind, object: &DynamicObject) -> Vec<Entry> {
         entries.push(Entry::About(uid.to_owned()));
     }
     entries
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn pod(uid: &str, version: &str, claim: &str) -> Object {
+        let body = json!({
+            "metadata": { "namespace": "ns", "name": "db", "uid": uid, "resourceVersion": version },
+            "spec": { "volumes": [{ "name": "disk", "persistentVolumeClaim": { "claimName": claim } }] },
+        });
+        Arc::new(serde_json::from_value(body).unwrap())
+    }
+
+    fn users(store: &Store, claim: &str) -> usize {
+        store.find(Kind::Pod, &Entry::Names(Key::new("ns", claim))).len()
+    }
+
+    #[test]
+    fn only_the_newest_version_counts_and_the_index_follows() {
+        let store = Store::default();
+        store.apply(Kind::Pod, pod("a", "10", "new"));
+        store.apply(Kind::Pod, pod("a", "9", "old"));
+        assert_eq!((users(&store, "new"), users(&store, "old")), (1, 0));
+        store.apply(Kind::Pod, pod("a", "11", "other"));
+        assert_eq!((users(&store, "new"), users(&store, "other")), (0, 1));
+    }
+
+    #[test]
+    fn what_is_gone_stays_gone_and_a_successor_may_come() {
+        let store = Store::default();
+        let key = Key::new("ns", "db");
+        store.apply(Kind::Pod, pod("a", "1", "disk"));
+        store.remove(Kind::Pod, &key, "a");
+        store.apply(Kind::Pod, pod("a", "2", "disk"));
+        assert!(store.get(Kind::Pod, &key).is_none());
+        store.apply(Kind::Pod, pod("b", "3", "disk"));
+        store.remove(Kind::Pod, &key, "a");
+        assert_eq!(users(&store, "disk"), 1);
+    }
+
+    #[test]
+    fn a_new_list_drops_what_it_does_not_hold() {
+        let store = Store::default();
+        store.apply(Kind::Pod, pod("a", "1", "disk"));
+        assert_eq!(store.retain(Kind::Claim, &BTreeSet::new()).len(), 0);
+        assert_eq!(store.retain(Kind::Pod, &BTreeSet::new()).len(), 1);
+        assert!(store.all(Kind::Pod).is_empty());
+    }
 }

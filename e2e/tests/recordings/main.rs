@@ -7,9 +7,10 @@ mod story;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use first_consumer_e2e::{
-    control_plane::{ControlPlane, NodeSpec, Options, User},
-    stand_in::{self, StandIns},
-    suite::{Shared, Suite},
+    cluster::Cluster,
+    control_plane::{NodeSpec, Options},
+    stand_in,
+    suite::Suite,
 };
 use futures::{StreamExt as _, TryStreamExt as _};
 use kube::{
@@ -27,7 +28,7 @@ use std::{
     time::Duration,
 };
 use story::{Act, Step};
-use tokio::{task::JoinSet, time::Instant};
+use tokio::{sync::mpsc, task::JoinSet, time::Instant};
 use tracing_subscriber::EnvFilter;
 
 /// A replay that has not come as far as its recording by then has failed. local-path-provisioner alone may take 15 s
@@ -46,35 +47,41 @@ const KINDS: [(&str, &str, &str, &str); 6] = [
 ];
 
 /// States that follow what a recording holds, because it ended there.
-const AFTER_THE_END: [(&str, &str, &str); 3] = [
+const AFTER_THE_END: [(&str, &str, &str); 6] = [
     ("upload", "DataVolume db-disk0", "Succeeded"),
     (
         "upload",
         "Event DataVolume db-disk0 by datavolume-upload-controller",
         "UploadSucceeded",
     ),
-    ("upload", "Pod ", "gone"),
+    ("upload", "Pod cdi-upload-", "gone"),
+    ("populator-upload", "Claim db-disk0", "Bound on a node"),
+    (
+        "populator-upload",
+        "Event DataVolume db-disk0 by datavolume-upload-controller",
+        "Bound",
+    ),
+    (
+        "populator-upload",
+        "Event DataVolume db-disk0 by datavolume-upload-controller",
+        "UploadSucceeded",
+    ),
 ];
-
-struct Cluster {
-    plane: ControlPlane,
-    stand_ins: StandIns,
-}
-
-impl Shared for Cluster {
-    async fn stop(self) -> Result<()> {
-        self.stand_ins.stop().await;
-        self.plane.stop().await
-    }
-}
 
 fn main() -> ExitCode {
     // With RUST_LOG=first_consumer_e2e=debug the stand-ins tell what they could not write.
     tracing_subscriber::fmt()
         .with_env_filter(EnvFilter::from_default_env())
         .init();
-    let mut suite = Suite::default();
-    for file in recordings() {
+    let files = match recordings() {
+        Ok(files) => files,
+        Err(error) => {
+            eprintln!("the recordings cannot be read: {error:#}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let mut suite = Suite::default().side_by_side(files.len());
+    for file in files {
         let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let test = name.clone();
         suite = suite.shared(&name, async move |cluster: Arc<Cluster>| {
@@ -84,14 +91,16 @@ fn main() -> ExitCode {
     suite.run(start)
 }
 
-fn recordings() -> Vec<PathBuf> {
+fn recordings() -> Result<Vec<PathBuf>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("recordings");
-    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let files = std::fs::read_dir(folder)?.map(|entry| Ok(entry?.path()));
+    let files: Vec<_> = files.collect::<Result<_>>()?;
     let mut files: Vec<_> = files
+        .into_iter()
         .filter(|file| file.extension().is_some_and(|end| end == "jsonl"))
         .collect();
     files.sort();
-    files
+    Ok(files)
 }
 
 async fn start() -> Result<Cluster> {
@@ -102,20 +111,11 @@ async fn start() -> Result<Cluster> {
         ("node-b2", "zone-b"),
     ];
     let nodes = nodes.map(|(name, zone)| NodeSpec::new(name, zone)).to_vec();
-    let plane = ControlPlane::start(Options {
+    let options = Options {
         nodes,
         ..Options::default()
-    })
-    .await?;
-    plane.apply(include_str!("../../stand_in_storage.yaml")).await?;
-    let stand_ins = StandIns::start(
-        plane.client_as(User::Cdi).await?,
-        plane.client_as(User::VirtController).await?,
-        plane.client_as(User::CsiProvisioner).await?,
-        stand_in::Options::default(),
-    )
-    .await?;
-    Ok(Cluster { plane, stand_ins })
+    };
+    Cluster::start(options, stand_in::Options::default()).await
 }
 
 fn api(client: &Client, namespace: &str, kind: &str) -> Result<Api<DynamicObject>> {
@@ -134,16 +134,16 @@ async fn replay(cluster: &Cluster, file: &Path, name: &str) -> Result<()> {
     let namespace = format!("replay-{name}");
     cluster.plane.add_namespace(&namespace).await?;
     let client = cluster.plane.client();
-    let recorder = Recorder::start(&client, &namespace, name)?;
+    let watched = Recorder::start(&client, &namespace, name).await?;
     for Step { after, act } in story::of(name, &lines) {
-        recorder
+        watched
             .wait(&after, &format!("{act:?}").chars().take(120).collect::<String>())
             .await?;
         perform(&client, &namespace, act).await?;
     }
-    recorder.wait(&recorded, "the end").await?;
+    watched.wait(&recorded, "the end").await?;
     tokio::time::sleep(SETTLED).await;
-    let mut replayed = recorder.states();
+    let mut replayed = watched.states();
     for (_, object, state) in AFTER_THE_END.iter().filter(|(part, _, _)| name.contains(part)) {
         for (_, states) in replayed.iter_mut().filter(|(known, _)| known.starts_with(object)) {
             if states.last().is_some_and(|last| last == state) {
@@ -209,18 +209,25 @@ struct Recorder {
 }
 
 impl Recorder {
-    fn start(client: &Client, namespace: &str, path: &str) -> Result<Self> {
+    /// Returns when every watch has begun, so that no state is missed.
+    async fn start(client: &Client, namespace: &str, path: &str) -> Result<Self> {
         let states = Arc::<Mutex<Collector>>::default();
+        let (listed, mut lists) = mpsc::unbounded_channel();
         let mut tasks = JoinSet::new();
         for (_, _, kind, _) in KINDS {
             let stream = watcher(api(client, namespace, kind)?, watcher::Config::default()).default_backoff();
-            let (states, path) = (states.clone(), path.to_owned());
+            let (states, path, listed) = (states.clone(), path.to_owned(), listed.clone());
             tasks.spawn(async move {
                 let mut stream = stream.boxed();
                 loop {
                     let (what, object) = match stream.try_next().await {
                         Ok(Some(watcher::Event::Apply(object) | watcher::Event::InitApply(object))) => ("", object),
                         Ok(Some(watcher::Event::Delete(object))) => ("DELETED", object),
+                        Ok(Some(watcher::Event::InitDone)) => {
+                            // Nobody listens any more once all have begun.
+                            let _ = listed.send(());
+                            continue;
+                        }
                         Ok(None) => return,
                         _ => continue,
                     };
@@ -238,6 +245,9 @@ impl Recorder {
                     );
                 }
             });
+        }
+        for _ in KINDS {
+            lists.recv().await.context("a watch did not begin")?;
         }
         Ok(Self { states, tasks })
     }

@@ -29,6 +29,11 @@ impl Line {
         self.object["metadata"]["name"].as_str().unwrap_or_default()
     }
 
+    /// Terminating, or gone.
+    pub fn is_dying(&self) -> bool {
+        self.what == "DELETED" || self.object["metadata"]["deletionTimestamp"].is_string()
+    }
+
     /// Name of the controller owner.
     pub fn owner(&self) -> Option<&str> {
         let owners = self.object["metadata"]["ownerReferences"].as_array()?;
@@ -89,17 +94,17 @@ impl Collector {
         let (object, name) = (&line.object, line.name().to_owned());
         let phase = || object["status"]["phase"].as_str().unwrap_or("none").to_owned();
         let gone = line.what == "DELETED";
-        let live = |state: String| if gone { "gone".to_owned() } else { state };
+        let unless_gone = |state: String| if gone { "gone".to_owned() } else { state };
         match line.kind() {
-            "DataVolume" => Some((format!("DataVolume {name}"), live(phase()))),
+            "DataVolume" => Some((format!("DataVolume {name}"), unless_gone(phase()))),
             "PersistentVolumeClaim" => {
                 let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
                 self.claims.insert(uid.to_owned(), name.clone());
                 let node = object["metadata"]["annotations"]["volume.kubernetes.io/selected-node"].is_string();
                 let state = format!("{}{}", phase(), if node { " on a node" } else { "" });
-                Some((format!("Claim {}", self.called(&name)), live(state)))
+                Some((format!("Claim {}", self.called(&name)), unless_gone(state)))
             }
-            "Pod" => Some((format!("Pod {}", self.called(&name)), live(phase()))),
+            "Pod" => Some((format!("Pod {}", self.called(&name)), unless_gone(phase()))),
             "Event" if !gone => {
                 let about = &object["involvedObject"];
                 let called = self.called(about["name"].as_str()?);

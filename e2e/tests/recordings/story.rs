@@ -40,6 +40,27 @@ fn own_spec(vm: &Value) -> Map<String, Value> {
     own
 }
 
+/// What an act waits for: the objects' states, and the events that are there by then and would not come later: that the
+/// scheduler has failed, that the PV controller has seen the claim wait.
+fn moment(states: &States) -> States {
+    let mut moment = States::new();
+    for (object, states) in states {
+        let early = match object.rsplit_once(" by ").map(|(_, by)| by) {
+            None | Some("default-scheduler") => states.clone(),
+            Some("persistentvolume-controller") => states
+                .iter()
+                .filter(|state| *state == "WaitForFirstConsumer")
+                .cloned()
+                .collect(),
+            Some(_) => Vec::new(),
+        };
+        if !early.is_empty() {
+            moment.insert(object.clone(), early);
+        }
+    }
+    moment
+}
+
 /// The story of a recording.
 pub fn of(path: &str, lines: &[Line]) -> Vec<Step> {
     let mut states = Collector::default();
@@ -79,19 +100,17 @@ pub fn of(path: &str, lines: &[Line]) -> Vec<Step> {
                 acts.push(made());
             }
             // A pod that follows its VM is the garbage collector's business.
-            ("Pod", "MODIFIED" | "DELETED") if hand_made && !vm_gone && !pod_dying => {
-                if line.what == "DELETED" || line.object["metadata"]["deletionTimestamp"].is_string() {
-                    pod_dying = true;
-                    acts.push(Act::Delete {
-                        kind: "Pod".to_owned(),
-                        name: line.name().to_owned(),
-                    });
-                }
+            ("Pod", "MODIFIED" | "DELETED") if hand_made && !vm_gone && !pod_dying && line.is_dying() => {
+                pod_dying = true;
+                acts.push(Act::Delete {
+                    kind: "Pod".to_owned(),
+                    name: line.name().to_owned(),
+                });
             }
             _ => {}
         }
         steps.extend(acts.into_iter().map(|act| Step {
-            after: states.states().clone(),
+            after: moment(states.states()),
             act,
         }));
         states.add(path, line);

@@ -2,6 +2,7 @@
 
 use crate::{
     stand_in::{
+        hand::owner,
         kind::Kind,
         read,
         store::{Object, Store},
@@ -37,15 +38,6 @@ pub fn class(store: &Store, dv: &DynamicObject) -> Option<String> {
         };
         default("storageclass.kubevirt.io/is-default-virt-class")
             .or_else(|| default("storageclass.kubernetes.io/is-default-class"))
-    })
-}
-
-/// A controller owner reference, as JSON.
-pub fn owner(object: &DynamicObject, kind: Kind) -> Value {
-    let meta = &object.metadata;
-    json!({
-        "apiVersion": kind.resource().api_version, "kind": kind.name(), "name": meta.name, "uid": meta.uid,
-        "controller": true, "blockOwnerDeletion": true,
     })
 }
 
@@ -223,7 +215,7 @@ pub fn prime(dv: &Object, target: &Object, source: Source, node: Option<String>)
 }
 
 /// The worker of a claim. Labels of the target come on top of CDI's.
-pub fn worker(claim: &Object, target_labels: BTreeMap<String, String>, source: Source, node: Option<String>) -> Value {
+pub fn worker(claim: &Object, target_labels: BTreeMap<String, String>, source: Source, node: Option<&str>) -> Value {
     let (container, role) = match source {
         Source::Upload => ("cdi-upload-server", "cdi-upload-server"),
         Source::Http | Source::Blank => ("importer", "importer"),

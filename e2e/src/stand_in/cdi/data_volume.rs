@@ -4,7 +4,7 @@ use super::{bodies, by_source, disk, foreign, tell};
 use crate::{
     stand_in::{
         engine::{Change, Controller, Outcome},
-        hand::{Hand, now},
+        hand::{Hand, now, owner, refusal},
         kind::Kind,
         read,
         store::{Key, Object},
@@ -16,7 +16,7 @@ use crate::{
 };
 use anyhow::Result;
 use serde_json::{Value, json};
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc};
 
 /// Drives [`data_volume`]. Keys are DataVolumes.
 pub struct DataVolumes {
@@ -58,7 +58,9 @@ impl Controller for DataVolumes {
             "datavolume-import-controller",
             "datavolume-upload-controller",
         );
-        for write in data_volume::next(&disk, self.settings) {
+        let mut writes = VecDeque::from(data_volume::next(&disk, self.settings));
+        let mut outcome = Outcome::Done;
+        while let Some(write) = writes.pop_front() {
             match write {
                 Write::MarkPath { populator } => {
                     let mark = (read::cdi("storage.usePopulator"), Some(populator.to_string()));
@@ -66,27 +68,33 @@ impl Controller for DataVolumes {
                 }
                 Write::CreateClaim { populator, immediate } => {
                     let body = bodies::claim(&self.hand.store, &dv, disk.dv.source, populator, immediate);
-                    self.hand.create(Kind::Claim, &key.namespace, body).await?;
+                    if let Err(error) = self.hand.create(Kind::Claim, &key.namespace, body).await {
+                        match refusal(&error).filter(|text| text.contains("exceeded quota")) {
+                            Some(text) => writes = data_volume::refused(&disk, text).into(),
+                            None => return Err(error),
+                        }
+                    }
                 }
                 Write::AdoptClaim => self.adopt(key, &dv).await?,
                 Write::SetStatus(status) => {
                     let body = status_body(&dv, &status, disk.dv.source);
                     self.hand.patch_status(Kind::DataVolume, key, body).await?;
                 }
-                Write::Event { note, .. } => tell(&self.hand, component, Kind::DataVolume, key, &note).await,
+                Write::Event { note, .. } => tell(&self.hand, component, Kind::DataVolume, key, &note),
+                Write::RetryLater => outcome = Outcome::Limited,
                 other => foreign(&other)?,
             }
         }
-        Ok(Outcome::Done)
+        Ok(outcome)
     }
 }
 
 impl DataVolumes {
     async fn adopt(&self, key: &Key, dv: &Object) -> Result<()> {
-        let owner = serde_json::from_value(bodies::owner(dv, Kind::DataVolume))?;
+        let reference = serde_json::from_value(owner(dv, Kind::DataVolume))?;
         self.hand
             .update(Kind::Claim, key, |claim| {
-                claim.metadata.owner_references.get_or_insert_default().push(owner)
+                claim.metadata.owner_references.get_or_insert_default().push(reference);
             })
             .await
     }

@@ -106,9 +106,9 @@ fn worker_annotations(worker: &Worker) -> Vec<(String, Option<String>)> {
 }
 
 /// An event about an object of the store; nothing if it is gone.
-async fn tell(hand: &Hand, component: &'static str, kind: Kind, key: &Key, note: &Note) {
+fn tell(hand: &Hand, component: &'static str, kind: Kind, key: &Key, note: &Note) {
     if let Some(object) = hand.store.get(kind, key) {
-        hand.tell(component, &object, note).await;
+        hand.tell(component, &object, note);
     }
 }
 

@@ -71,7 +71,7 @@ impl Controller for Populators {
                 }
                 Write::Rebind { volume } => self.rebind(&volume, key).await?,
                 Write::DeletePrime { uid } => self.hand.delete(Kind::Claim, &prime, &uid, None).await?,
-                Write::Event { note, .. } => tell(&self.hand, component, Kind::Claim, key, &note).await,
+                Write::Event { note, .. } => tell(&self.hand, component, Kind::Claim, key, &note),
                 other => foreign(&other)?,
             }
         }

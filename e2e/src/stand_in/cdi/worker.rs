@@ -4,7 +4,7 @@ use super::{bodies, bound_annotations, by_source, foreign, tell, worker_annotati
 use crate::{
     stand_in::{
         engine::{Change, Controller, Outcome},
-        hand::Hand,
+        hand::{Hand, refusal},
         kind::Kind,
         read,
         store::{Entry, Key, Object},
@@ -14,8 +14,8 @@ use crate::{
         objects::{Claim, Pod, Source},
     },
 };
-use anyhow::Result;
-use std::sync::Arc;
+use anyhow::{Result, anyhow};
+use std::{collections::VecDeque, sync::Arc};
 
 /// Drives [`worker`]. Keys are claims, targets and primes alike. Not woken by foreign pods that use a claim.
 pub struct Workers {
@@ -57,30 +57,42 @@ impl Controller for Workers {
         let pod = self.worker(&claim, key, &name);
         let users = self.users(key, &name);
         let component = by_source(source, "import-controller", "upload-controller");
+        let mut writes = VecDeque::from(worker::next(
+            &claim,
+            pod.as_ref(),
+            &users,
+            &key.namespace,
+            self.settings,
+        ));
         let mut outcome = Outcome::Done;
-        for write in worker::next(&claim, pod.as_ref(), &users, &key.namespace, self.settings) {
+        while let Some(write) = writes.pop_front() {
             match write {
                 Write::NoteBound { message, .. } => {
                     self.hand.annotate(Kind::Claim, key, bound_annotations(message)).await?;
                 }
                 Write::NameWorker => {
                     let mark = by_source(source, "storage.import.importPodName", "storage.uploadPodName");
-                    self.hand
-                        .annotate(Kind::Claim, key, vec![(read::cdi(mark), Some(name.clone()))])
-                        .await?;
+                    let mark = vec![(read::cdi(mark), Some(name.clone()))];
+                    self.hand.annotate(Kind::Claim, key, mark).await?;
                 }
-                Write::CreateWorker { node } => self.create(&object, source, node).await?,
+                Write::CreateWorker { node } => {
+                    if let Err(error) = self.create(&object, source, node.as_deref()).await {
+                        let by_quota = refusal(&error)
+                            .ok_or_else(|| anyhow!("{error:#}"))?
+                            .contains("exceeded quota");
+                        writes = worker::refused(&claim, &name, by_quota).into();
+                    }
+                }
                 Write::NoteWorker(worker) => {
                     self.hand
                         .annotate(Kind::Claim, key, worker_annotations(&worker))
                         .await?;
                 }
                 Write::DeleteWorker { name, uid } => {
-                    self.hand
-                        .delete(Kind::Pod, &Key::new(&key.namespace, &name), &uid, None)
-                        .await?;
+                    let pod = Key::new(&key.namespace, &name);
+                    self.hand.delete(Kind::Pod, &pod, &uid, None).await?;
                 }
-                Write::Event { note, .. } => tell(&self.hand, component, Kind::Claim, key, &note).await,
+                Write::Event { note, .. } => tell(&self.hand, component, Kind::Claim, key, &note),
                 Write::RetryLater => outcome = Outcome::Limited,
                 other => foreign(&other)?,
             }
@@ -108,7 +120,7 @@ impl Workers {
             .collect()
     }
 
-    async fn create(&self, claim: &Object, source: Source, node: Option<String>) -> Result<()> {
+    async fn create(&self, claim: &Object, source: Source, node: Option<&str>) -> Result<()> {
         let namespace = claim.metadata.namespace.as_deref().unwrap_or_default();
         // The labels are the target's, also on a prime's worker.
         let owner = read::owner(claim).filter(|owner| owner.kind == "PersistentVolumeClaim");

@@ -1,25 +1,23 @@
 //! The objects that virt-controller makes (KubeVirt reference A.9, B.1, B.2).
 
-use crate::stand_in::{kind::Kind, read, store::Object};
+use crate::stand_in::{hand::owner, kind::Kind, read, store::Object};
 use serde_json::{Map, Value, json};
 
-/// Fields of a VMI spec that a launcher takes over as they are.
-const PLACEMENT: [&str; 6] = [
+/// An annotation of a VM's template that holds the `placement` of a render vector: what KubeVirt itself made of such a
+/// VM. Its launchers get those fields verbatim, since KubeVirt's rules are not modelled.
+pub const PLACEMENT_ANNOTATION: &str = "e2e.first-consumer.kubevirt.io/placement";
+
+/// Fields of a VMI spec, or of such an annotation, that a launcher takes over as they are.
+const PLACEMENT: [&str; 8] = [
     "nodeSelector",
     "affinity",
     "tolerations",
     "topologySpreadConstraints",
     "schedulerName",
     "priorityClassName",
+    "runtimeClassName",
+    "resourceClaims",
 ];
-
-fn owner(object: &Object, kind: Kind) -> Value {
-    let meta = &object.metadata;
-    json!({
-        "apiVersion": kind.resource().api_version, "kind": kind.name(), "name": meta.name, "uid": meta.uid,
-        "controller": true, "blockOwnerDeletion": true,
-    })
-}
 
 /// The DataVolume of a template \[`dv.go`: GenerateDataVolumeFromTemplate\].
 pub fn data_volume(vm: &Object, name: &str) -> Option<Value> {
@@ -64,10 +62,15 @@ pub fn vmi(vm: &Object) -> Value {
 }
 
 /// The launcher of a VMI, or its temporary copy that prints a line and exits. Resources are those of the domain if it
-/// names some, else small ones: KubeVirt's sums are not modelled.
+/// names some, else small ones: KubeVirt's sums are not modelled, see [`PLACEMENT_ANNOTATION`].
 pub fn launcher(vmi: &Object, temporary: bool) -> Value {
     let name = read::name(vmi);
     let spec = &vmi.data["spec"];
+    let rendered = read::annotation(vmi, PLACEMENT_ANNOTATION).and_then(|text| serde_json::from_str(text).ok());
+    let (wishes, resources) = match &rendered {
+        Some(rendered) => (rendered, rendered_resources(rendered)),
+        None => (spec, resources(spec)),
+    };
     let mut labels: Map<_, _> = vmi
         .metadata
         .labels
@@ -98,12 +101,10 @@ pub fn launcher(vmi: &Object, temporary: bool) -> Value {
     } else {
         (json!(["/usr/bin/virt-launcher-monitor"]), json!(["--name", name]))
     };
-    let volumes: Vec<_> = spec["volumes"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(pod_volume)
-        .collect();
+    let volumes = read::boot_volumes(spec);
+    let volumes =
+        volumes.map(|(name, claim, _)| json!({ "name": name, "persistentVolumeClaim": { "claimName": claim } }));
+    let volumes: Vec<_> = volumes.collect();
     let mut pod = json!({
         "restartPolicy": "Never", "enableServiceLinks": false, "automountServiceAccountToken": false,
         "terminationGracePeriodSeconds": spec["terminationGracePeriodSeconds"].as_i64().unwrap_or(30) + 30,
@@ -111,12 +112,12 @@ pub fn launcher(vmi: &Object, temporary: bool) -> Value {
         "volumes": volumes,
         "containers": [{
             "name": "compute", "image": "virt-launcher", "imagePullPolicy": "IfNotPresent",
-            "command": command, "args": args, "resources": resources(spec),
+            "command": command, "args": args, "resources": resources,
         }],
     });
     for field in PLACEMENT {
-        if !spec[field].is_null() {
-            pod[field] = spec[field].clone();
+        if !wishes[field].is_null() {
+            pod[field] = wishes[field].clone();
         }
     }
     json!({
@@ -129,19 +130,6 @@ pub fn launcher(vmi: &Object, temporary: bool) -> Value {
     })
 }
 
-/// A boot volume with a claim, as a volume of the pod.
-fn pod_volume(volume: &Value) -> Option<Value> {
-    let (dv, claim) = (&volume["dataVolume"], &volume["persistentVolumeClaim"]);
-    let ephemeral = &volume["ephemeral"]["persistentVolumeClaim"];
-    let hot = |source: &Value| source["hotpluggable"].as_bool() == Some(true);
-    if hot(dv) || hot(claim) {
-        return None;
-    }
-    let names = [&dv["name"], &claim["claimName"], &ephemeral["claimName"]];
-    let name = names.into_iter().find_map(Value::as_str)?;
-    Some(json!({ "name": volume["name"], "persistentVolumeClaim": { "claimName": name } }))
-}
-
 fn resources(spec: &Value) -> Value {
     let wanted = &spec["domain"]["resources"];
     let named = |field: &str| wanted[field].as_object().is_some_and(|map| !map.is_empty());
@@ -150,4 +138,11 @@ fn resources(spec: &Value) -> Value {
     } else {
         json!({ "requests": { "cpu": "100m", "memory": "128Mi" } })
     }
+}
+
+/// The sums of a render vector, and the devices that the pod claims.
+fn rendered_resources(placement: &Value) -> Value {
+    let claims = placement["resourceClaims"].as_array().into_iter().flatten();
+    let claims: Vec<Value> = claims.map(|claim| json!({ "name": claim["name"] })).collect();
+    json!({ "requests": placement["requests"], "limits": placement["limits"], "claims": claims })
 }

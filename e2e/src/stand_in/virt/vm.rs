@@ -80,7 +80,7 @@ impl Controller for Vms {
                         .patch_status(Kind::VirtualMachine, key, status_body(&status))
                         .await?;
                 }
-                Write::Event(note) => self.hand.tell(COMPONENT, &object, &note).await,
+                Write::Event(note) => self.hand.tell(COMPONENT, &object, &note),
             }
         }
         let wake = vm::wake_at(&view, now);

@@ -4,7 +4,7 @@ use super::{bodies, disks};
 use crate::{
     stand_in::{
         engine::{Change, Controller, Outcome},
-        hand::{Hand, now},
+        hand::{Hand, now, refusal},
         kind::Kind,
         read,
         store::{Entry, Key, Object},
@@ -62,11 +62,15 @@ impl Controller for Vmis {
             match write {
                 Write::CreateLauncher { temporary } => {
                     let body = bodies::launcher(&object, temporary);
-                    let pod = self.hand.create(Kind::Pod, &key.namespace, body).await?;
+                    let made = self.hand.create(Kind::Pod, &key.namespace, body).await;
+                    if let Some(text) = made.as_ref().err().and_then(refusal) {
+                        let note = Note::warning("FailedCreate", format!("Error creating pod: {text}"));
+                        self.hand.tell(COMPONENT, &object, &note);
+                    }
+                    let pod = made?;
                     let text = format!("Created virtual machine pod {}", read::name(&pod));
                     self.hand
-                        .tell(COMPONENT, &object, &Note::normal("SuccessfulCreate", text))
-                        .await;
+                        .tell(COMPONENT, &object, &Note::normal("SuccessfulCreate", text));
                 }
                 Write::DeletePod { name, uid } => {
                     self.hand
@@ -77,7 +81,7 @@ impl Controller for Vmis {
                     let change = |vmi: &mut DynamicObject| set_status(vmi, &status);
                     self.hand.update(Kind::VirtualMachineInstance, key, change).await?;
                 }
-                Write::Event(note) => self.hand.tell(COMPONENT, &object, &note).await,
+                Write::Event(note) => self.hand.tell(COMPONENT, &object, &note),
             }
         }
         Ok(Outcome::Done)

@@ -99,6 +99,7 @@ fn update_status(disk: &Disk, settings: Settings) -> Vec<Write> {
                 .map(|bound| Note::normal(&bound.reason, bound.message.clone())),
         );
     }
+    notes.extend(failure_note(&status, &old.running));
     let mut writes = vec![Write::SetStatus(status)];
     writes.extend(notes.into_iter().map(|note| Write::Event { on_dv: true, note }));
     writes
@@ -118,7 +119,8 @@ fn phase(disk: &Disk, settings: Settings) -> DvPhase {
         return by_source(disk, claim, old);
     }
     match claim.phase {
-        ClaimPhase::Pending if !work => DvPhase::Succeeded,
+        // An adopted or restored claim, bound or not.
+        ClaimPhase::Pending | ClaimPhase::Bound if !work => DvPhase::Succeeded,
         ClaimPhase::Pending if claim.populator => {
             // Neither the gate nor the prime is looked at [shouldBeMarkedPendingPopulation].
             if claim.late && claim.node.is_none() && !claim.immediate {
@@ -130,7 +132,6 @@ fn phase(disk: &Disk, settings: Settings) -> DvPhase {
         // Neither selected-node nor the immediate annotation is looked at [shouldBeMarkedWaitForFirstConsumer].
         ClaimPhase::Pending if settings.honor_late_binding && claim.late => DvPhase::WaitForFirstConsumer,
         ClaimPhase::Pending => DvPhase::Pending,
-        ClaimPhase::Bound if !work => DvPhase::Succeeded,
         ClaimPhase::Bound => {
             let settled = match old {
                 DvPhase::Unset | DvPhase::Pending | DvPhase::WaitForFirstConsumer | DvPhase::Unknown => {
@@ -163,6 +164,34 @@ fn by_source(disk: &Disk, claim: &Claim, unchanged: DvPhase) -> DvPhase {
         (false, Some(PodPhase::Running)) => DvPhase::ImportInProgress,
         (false, _) => DvPhase::ImportScheduled,
     }
+}
+
+/// A worker that does not run although the claim is bound is told of the DataVolume, too
+/// \[`controller-base.go`: emitFailureConditionEvent\].
+fn failure_note(status: &Status, before: &Condition) -> Option<Note> {
+    let now = &status.running;
+    let stuck = status.phase != DvPhase::Succeeded && !now.status && !now.message.is_empty();
+    let bound = status.bound.as_ref().is_some_and(|bound| bound.status);
+    (stuck && bound && now.message != before.message).then(|| Note::warning(&now.reason, now.message.clone()))
+}
+
+/// The API server refused the claim for a quota \[`controller-base.go`: handlePvcCreation\]: the DataVolume says so and
+/// tries again.
+#[must_use]
+pub fn refused(disk: &Disk, text: &str) -> Vec<Write> {
+    let bound = Condition::new(false, "ErrExceededQuota", text);
+    let status = Status {
+        phase: DvPhase::Pending,
+        bound: Some(bound),
+        ..disk.dv.status.clone()
+    };
+    let mut writes = Vec::new();
+    if status != disk.dv.status {
+        writes.push(Write::SetStatus(status));
+    }
+    let note = Note::warning("ErrExceededQuota", text);
+    writes.extend([Write::Event { on_dv: true, note }, Write::RetryLater]);
+    writes
 }
 
 fn phase_note(disk: &Disk, phase: DvPhase) -> Option<Note> {

@@ -321,6 +321,41 @@ fn the_bound_condition_tells_the_newest_event() {
 }
 
 #[test]
+fn a_refused_claim_and_a_refused_worker_are_told() {
+    let fresh = Disk {
+        claim: None,
+        ..disk(DvPhase::Unset, legacy())
+    };
+    let writes = refused(&fresh, "exceeded quota");
+    let Write::SetStatus(status) = &writes[0] else {
+        panic!("{writes:?}")
+    };
+    assert_eq!(status.phase, DvPhase::Pending);
+    assert_eq!(status.bound.as_ref().unwrap().reason, "ErrExceededQuota");
+
+    let running = Some(Condition::new(false, "ErrStartingPod", "no"));
+    let worker = Worker {
+        phase: Some(PodPhase::Failed),
+        running,
+        ..Worker::default()
+    };
+    let claim = Claim {
+        worker_named: true,
+        worker,
+        ..bound(legacy())
+    };
+    let writes = next(&disk(DvPhase::PvcBound, claim), Settings::default());
+    let told = Note::warning("ErrStartingPod", "no");
+    assert!(
+        writes.contains(&Write::Event {
+            on_dv: true,
+            note: told
+        }),
+        "{writes:?}"
+    );
+}
+
+#[test]
 fn nothing_new_writes_nothing() {
     let mut disk = disk(DvPhase::WaitForFirstConsumer, legacy());
     let writes = next(&disk, Settings::default());

@@ -83,6 +83,27 @@ fn start(claim: &Claim, source: Source, users: &[String], namespace: &str) -> Ve
     }]
 }
 
+/// The API server refused the worker: quota, pod security, a service account that is not there yet
+/// \[`common/util.go`: HandleFailedPod\]. Its own words are kept from the user.
+#[must_use]
+pub fn refused(claim: &Claim, name: &str, by_quota: bool) -> Vec<Write> {
+    let reason = if by_quota { "ErrExceededQuota" } else { "ErrStartingPod" };
+    let advice = "For more information, request access to cdi-deploy logs from your sysadmin";
+    let text = format!("Error starting pod '{name}': {advice}");
+    let noted = Worker {
+        phase: Some(PodPhase::Failed),
+        running: Some(Condition::new(false, reason, text.clone())),
+        ..claim.worker.clone()
+    };
+    let mut writes = Vec::new();
+    if noted != claim.worker {
+        writes.push(Write::NoteWorker(noted));
+    }
+    let note = Note::warning(reason, text);
+    writes.extend([Write::Event { on_dv: false, note }, Write::RetryLater]);
+    writes
+}
+
 /// The worker is there: its phase goes on the claim \[updatePvcFromPod\].
 fn follow(claim: &Claim, source: Source, pod: &Pod) -> Vec<Write> {
     let known = describe(source, pod);

@@ -188,6 +188,28 @@ fn the_workers_phase_goes_on_the_claim_and_a_finished_worker_goes() {
 }
 
 #[test]
+fn a_refused_worker_is_told_once_on_the_claim_and_tried_again() {
+    let named = Claim {
+        worker_named: true,
+        ..bound()
+    };
+    let writes = refused(&named, "importer-disk0", false);
+    let Write::NoteWorker(noted) = &writes[0] else {
+        panic!("{writes:?}")
+    };
+    assert_eq!(noted.phase, Some(PodPhase::Failed));
+    assert!(matches!(&writes[1], Write::Event { note, .. } if note.reason == "ErrStartingPod"));
+    let known = Claim {
+        worker: noted.clone(),
+        ..named
+    };
+    assert_eq!(refused(&known, "importer-disk0", false).len(), 2);
+    assert_eq!(run(&known, None, &[]), [Write::CreateWorker { node: None }]);
+    let quota = refused(&known, "importer-disk0", true);
+    assert!(matches!(&quota[1], Write::Event { note, .. } if note.reason == "ErrExceededQuota"));
+}
+
+#[test]
 fn the_newest_event_is_noted_while_pending_and_dropped_when_bound() {
     let told = Claim {
         events: vec![Note::normal("A", "old"), Note::normal("B", "new")],

@@ -148,7 +148,7 @@ pub fn next(view: &View, now: Millis) -> Vec<Write> {
     if status.ready {
         (status.failures, status.retry_at) = (0, None);
     }
-    status.printable = printable(view, &status).to_owned();
+    printable(view, &status).clone_into(&mut status.printable);
     if status != vm.status || (vm.start_asked && writes.contains(&Write::CreateVmi)) {
         writes.push(Write::SetStatus(status));
     }

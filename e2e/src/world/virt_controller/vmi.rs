@@ -177,7 +177,7 @@ fn unschedulable(old: &VmiStatus, pod: Option<&Pod>, unprocessed: bool, waiting:
     fresh
 }
 
-fn phase(view: &View, pod: Option<&Pod>, waiting: bool, launched: bool) -> VmiPhase {
+fn phase(view: &View, pod: Option<&Pod>, waiting: bool, launching: bool) -> VmiPhase {
     let launcher = pod.filter(|pod| !pod.temporary);
     match view.vmi.status.phase {
         VmiPhase::Unset | VmiPhase::Pending => {
@@ -187,7 +187,7 @@ fn phase(view: &View, pod: Option<&Pod>, waiting: bool, launched: bool) -> VmiPh
                     .is_some_and(|disk| disk.phase == Some(DvPhase::Failed))
             });
             let broken = pod.is_some_and(|pod| pod.temporary && (pod.phase == PodPhase::Failed || pod.deleting));
-            match (launched || launcher.is_some(), failed || (waiting && broken)) {
+            match (launching || launcher.is_some(), failed || (waiting && broken)) {
                 (true, _) => VmiPhase::Scheduling,
                 (false, true) => VmiPhase::Failed,
                 (false, false) => VmiPhase::Pending,

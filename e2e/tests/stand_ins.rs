@@ -1,0 +1,151 @@
+//! What the stand-ins do that no recording holds: the gate, faults of the provisioner, switches, stopping a VM.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use first_consumer_e2e::cluster::Cluster;
+use first_consumer_e2e::control_plane::{Options, wait_for};
+use first_consumer_e2e::objects::{LOCAL_PATH, Vm, data_volume, pod};
+use first_consumer_e2e::scene::{SOON, Scene};
+use first_consumer_e2e::stand_in::{self, CSI_CLASS, Fault, Settings};
+use first_consumer_e2e::suite::Suite;
+use kube::ResourceExt as _;
+use kube::api::DeleteParams;
+use serde_json::json;
+
+const IMMEDIATE: &str = "cdi.kubevirt.io/storage.bind.immediate.requested";
+const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
+
+fn main() -> ExitCode {
+    Suite::default()
+        .shared("a_vm_runs_stops_and_runs_again", a_vm_runs_stops_and_runs_again)
+        .shared("virt_controller_catches_up", virt_controller_catches_up)
+        .shared("a_node_given_back_is_chosen_again", a_node_given_back_is_chosen_again)
+        .shared(
+            "a_failing_driver_holds_a_population_up",
+            a_failing_driver_holds_a_population_up,
+        )
+        .alone("without_the_gate_nobody_waits", without_the_gate_nobody_waits)
+        .run(first_consumer_e2e::cluster::shared)
+}
+
+async fn a_vm_runs_stops_and_runs_again(cluster: Arc<Cluster>) -> Result<()> {
+    let scene = Scene::without_controller(cluster, "stand-in-run").await?;
+    scene.create(Vm::started("db").two_disks(CSI_CLASS).object()).await?;
+    let first = scene.wait_vmi("db", "Running").await?;
+    scene
+        .patch_vm("db", &json!({"spec": {"runStrategy": "Halted"}}))
+        .await?;
+    let gone = async || {
+        Ok(scene
+            .pods()
+            .list(&kube::api::ListParams::default())
+            .await?
+            .items
+            .is_empty()
+            .then_some(()))
+    };
+    wait_for(SOON, "the launcher is gone", gone).await?;
+    scene
+        .patch_vm("db", &json!({"spec": {"runStrategy": "Always"}}))
+        .await?;
+    let second = scene.wait_vmi("db", "Running").await?;
+    ensure!(first.uid() != second.uid(), "the same VMI");
+    Ok(())
+}
+
+async fn virt_controller_catches_up(cluster: Arc<Cluster>) -> Result<()> {
+    let scene = Scene::without_controller(cluster, "stand-in-switch").await?;
+    let stand_ins = &scene.cluster.stand_ins;
+    stand_ins.virt_controller(Some(&scene.namespace), false);
+    let vm = Vm::halted("db").two_disks(LOCAL_PATH);
+    scene.create(vm.object()).await?;
+    scene.nothing_happens().await;
+    ensure!(scene.phases().await?.is_empty(), "switched off, it made a DataVolume");
+    stand_ins.virt_controller(Some(&scene.namespace), true);
+    scene.wait_phase(&vm.claims(), "WaitForFirstConsumer").await
+}
+
+/// On the legacy path it is the DataVolume's own claim that loses its node, and the pod that is still there is
+/// scheduled again.
+async fn a_node_given_back_is_chosen_again(cluster: Arc<Cluster>) -> Result<()> {
+    let scene = Scene::without_controller(cluster, "stand-in-give-back").await?;
+    let stand_ins = &scene.cluster.stand_ins;
+    stand_ins.provisioner_fault(&scene.namespace, "disk", Some(Fault::GivesNodeBack));
+    let mut dv = data_volume("disk", CSI_CLASS);
+    dv["metadata"]["annotations"] = json!({"cdi.kubevirt.io/storage.usePopulator": "false"});
+    scene.create(dv).await?;
+    scene.create(pod("consumer", "disk", &json!({}))).await?;
+    scene.wait_event("ProvisioningFailed").await?;
+    let phase = scene.phases().await?.remove("disk");
+    ensure!(phase.as_deref() == Some("WaitForFirstConsumer"), "{phase:?}");
+    stand_ins.provisioner_fault(&scene.namespace, "disk", None);
+    scene.wait_phase(&["disk".into()], "PVCBound").await?;
+    let now = DeleteParams::default().grace_period(0);
+    scene.pods().delete("consumer", &now).await?;
+    scene.wait_phase(&["disk".into()], "Succeeded").await?;
+    ensure!(
+        !scene.events("ImportTargetInUse").await?.is_empty(),
+        "the consumer was never met"
+    );
+    Ok(())
+}
+
+/// The target keeps its node, only the prime waits; the DataVolume still says that it waits for population.
+async fn a_failing_driver_holds_a_population_up(cluster: Arc<Cluster>) -> Result<()> {
+    let scene = Scene::without_controller(cluster, "stand-in-failing").await?;
+    let stand_ins = &scene.cluster.stand_ins;
+    stand_ins.provisioner_fault(&scene.namespace, "disk", Some(Fault::Fails));
+    scene.create(data_volume("disk", CSI_CLASS)).await?;
+    scene.create(pod("consumer", "disk", &json!({}))).await?;
+    scene.wait_node("disk").await?;
+    // Told of the prime, and again of the target with the prime's name before it.
+    let told = async || {
+        let told = scene.events("ProvisioningFailed").await?;
+        Ok(told.iter().any(|text| text.starts_with("[prime-")).then_some(()))
+    };
+    wait_for(SOON, "the failure is told of the target", told).await?;
+    ensure!(
+        scene
+            .claim("disk")
+            .await?
+            .context("no claim")?
+            .annotations()
+            .contains_key(SELECTED_NODE)
+    );
+    stand_ins.provisioner_fault(&scene.namespace, "disk", None);
+    scene.wait_phase(&["disk".into()], "Succeeded").await
+}
+
+async fn without_the_gate_nobody_waits() -> Result<()> {
+    let neighbours = stand_in::Options {
+        cdi: Settings {
+            honor_late_binding: false,
+        },
+        provisioning_takes: Duration::from_millis(100),
+        ..stand_in::Options::default()
+    };
+    let cluster = Arc::new(Cluster::start(Options::default(), neighbours).await?);
+    let scene = Scene::without_controller(Arc::clone(&cluster), "stand-in-gate").await?;
+    scene.create(data_volume("legacy", LOCAL_PATH)).await?;
+    scene.create(data_volume("populator", CSI_CLASS)).await?;
+    scene
+        .wait_phase(&["legacy".into(), "populator".into()], "Succeeded")
+        .await?;
+    let asked = async |name| {
+        Ok::<_, anyhow::Error>(
+            scene
+                .claim(name)
+                .await?
+                .context("no claim")?
+                .annotations()
+                .contains_key(IMMEDIATE),
+        )
+    };
+    ensure!(asked("populator").await? && !asked("legacy").await?);
+    drop(scene);
+    let cluster = Arc::into_inner(cluster).context("the cluster is in use")?;
+    first_consumer_e2e::suite::Shared::stop(cluster).await
+}
