@@ -101,9 +101,9 @@ impl Situation {
         let Effect::Expand { inputs } = self.effect() else {
             panic!("no expansion: {:?}", self.decide())
         };
-        self.memory.begin_expansion(inputs);
+        self.memory.expansion.begin(inputs);
         assert_eq!(self.effect(), Effect::Nothing, "one at a time");
-        self.memory.end_expansion(outcome, self.now);
+        self.memory.expansion.end(outcome, self.now);
     }
 }
 
