@@ -9,12 +9,13 @@ use crate::api::Template;
 use crate::observe::Expanded;
 
 /// How long to wait for a spec that could not be expanded.
-const EXPANSION_DELAY: Growing = Growing {
+const DELAY: Growing = Growing {
     first: Duration::from_secs(1),
     most: Duration::from_secs(30),
 };
 /// How long a refused expansion counts; what it lacks may be outside of the VM.
-const EXPANSION_REFUSED_FOR: Duration = Duration::from_mins(5);
+const REFUSED_FOR: Duration = Duration::from_mins(5);
+
 /// What is known of the expansion of the VM's template.
 #[derive(Clone, Debug, Default)]
 pub struct Expansion {
@@ -22,13 +23,12 @@ pub struct Expansion {
     /// What is being expanded.
     running: Option<String>,
     failed: Option<Unexpanded>,
-    failures: u32,
 }
 
 /// An expansion that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unexpanded {
-    /// Of what ([`Observed::unexpanded`]).
+    /// Of what ([`crate::observe::Observed::unexpanded`]).
     inputs: String,
     /// The API server's text.
     pub text: String,
@@ -36,6 +36,8 @@ pub struct Unexpanded {
     pub refused: bool,
     /// When it is tried again.
     pub until: Timestamp,
+    /// How many in a row.
+    times: u32,
 }
 
 /// What came of an expansion.
@@ -92,16 +94,13 @@ impl Expansion {
             Expanding::Refused(text) => (text, true),
             Expanding::Unanswered(text) => (text, false),
         };
-        self.failures += 1;
-        let delay = if refused {
-            EXPANSION_REFUSED_FOR
-        } else {
-            EXPANSION_DELAY.after(self.failures)
-        };
+        let times = self.failure(&inputs).map_or(0, |failed| failed.times) + 1;
+        let delay = if refused { REFUSED_FOR } else { DELAY.after(times) };
         self.failed = Some(Unexpanded {
             inputs,
             text,
             refused,
+            times,
             until: now.checked_add(delay).unwrap_or(Timestamp::MAX),
         });
     }
