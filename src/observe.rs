@@ -193,9 +193,10 @@ pub fn observe(index: &Index, subject: &Key, policy: Policy, expanded: Option<&E
     let disks = disks(index, subject, &template);
     let pod = named(index, subject);
     let wanted = matches!(pod, Named::Own(_)) || disks.iter().any(|disk| disk.claim.as_ref().is_some_and(|c| c.needs));
-    let (template, unexpanded) = match wanted {
-        true => expand(index, subject, template, expanded),
-        false => (template, None),
+    let (template, unexpanded) = if wanted {
+        expand(index, subject, template, expanded)
+    } else {
+        (template, None)
     };
     Observed {
         owner: owner(vm, vmi),

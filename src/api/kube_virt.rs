@@ -1,5 +1,7 @@
 //! The KubeVirt object: the configuration that changes what a launcher asks for.
 
+#![expect(clippy::struct_field_names, reason = "the names are the API's")]
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

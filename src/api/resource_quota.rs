@@ -20,7 +20,7 @@ pub struct ResourceQuota {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 struct Spec {
-    hard: BTreeMap<Arc<str>, IgnoredAny>,
+    hard: BTreeMap<Arc<str>, Option<IgnoredAny>>,
 }
 
 view!(ResourceQuota, "", "v1", "ResourceQuota", "resourcequotas", namespaced: true);

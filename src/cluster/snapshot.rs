@@ -31,10 +31,10 @@ pub async fn take(client: &Client, namespace: &str, limit: Duration) -> Result<I
         namespace,
         limit,
         index: &index,
-        lists: Vec::new(),
+        pending: Vec::new(),
     };
     kinds(&mut lists);
-    try_join_all(lists.lists).await?;
+    try_join_all(lists.pending).await?;
     let index = lock(&index).clone();
     Ok(index)
 }
@@ -44,13 +44,13 @@ struct Lists<'a> {
     namespace: &'a str,
     limit: Duration,
     index: &'a Mutex<Index>,
-    lists: Vec<BoxFuture<'a, Result<(), SnapshotError>>>,
+    pending: Vec<BoxFuture<'a, Result<(), SnapshotError>>>,
 }
 
 impl Kinds for Lists<'_> {
     fn visit<V: Indexed>(&mut self) {
         let list = list::<V>(self.client, self.namespace, self.limit, self.index);
-        self.lists.push(Box::pin(list));
+        self.pending.push(Box::pin(list));
     }
 }
 

@@ -42,14 +42,13 @@ pub(super) fn affinity(vmi: &Vmi<'_>) -> Option<Value> {
 /// Mirrors: pkg/virt-controller/services/template.go::modifyNodeAffintyToRejectLabel
 pub(super) fn reject(affinity: &mut Option<Value>, label: &str) {
     let requirement = json!({"key": label, "operator": "DoesNotExist"});
-    edit(affinity, "nodeAffinity", |node| match node.get_mut(REQUIRED) {
-        Some(Value::Object(required)) => {
+    edit(affinity, "nodeAffinity", |node| {
+        if let Some(Value::Object(required)) = node.get_mut(REQUIRED) {
             let terms = required.get_mut("nodeSelectorTerms").and_then(Value::as_array_mut);
             for term in terms.into_iter().flatten().filter_map(Value::as_object_mut) {
                 push(term, "matchExpressions", requirement.clone());
             }
-        }
-        _ => {
+        } else {
             let terms = json!({"nodeSelectorTerms": [{"matchExpressions": [requirement]}]});
             node.insert(REQUIRED.to_owned(), terms);
         }

@@ -1,5 +1,7 @@
 //! The parts of a VMI spec that placement reads. Everything is optional; unknown fields are ignored.
 
+#![expect(clippy::struct_field_names, reason = "the names are the API's")]
+
 use std::collections::BTreeMap;
 
 use serde::Deserialize;

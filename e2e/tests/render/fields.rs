@@ -56,12 +56,12 @@ fn row(line: &str) -> Result<Row> {
     // Code spans: the new value, then further fields and their values.
     let spans = |cell: &str| -> Vec<String> { cell.split('`').skip(1).step_by(2).map(str::to_owned).collect() };
     let field = spans(field).concat();
-    let mut changed = spans(change).into_iter();
+    let mut cells = spans(change).into_iter();
     let mut changes = vec![(
         field.clone(),
-        serde_json::from_str(&changed.next().context("no change")?)?,
+        serde_json::from_str(&cells.next().context("no change")?)?,
     )];
-    while let (Some(field), Some(value)) = (changed.next(), changed.next()) {
+    while let (Some(field), Some(value)) = (cells.next(), cells.next()) {
         changes.push((field, serde_json::from_str(&value)?));
     }
     Ok(Row {
