@@ -201,7 +201,9 @@ fn each_public_function_names_the_function_of_kubevirt_that_it_mirrors() {
         for line in text.lines().map(str::trim) {
             if let Some(mirrored) = line.strip_prefix("/// Mirrors: ") {
                 let (path, function) = mirrored.split_once("::").expect("FILE::FUNCTION");
-                mirrors = path.ends_with(".go") && !function.is_empty() && !mirrored.contains(' ');
+                mirrors = Path::new(path).extension().is_some_and(|kind| kind == "go")
+                    && !function.is_empty()
+                    && !mirrored.contains(' ');
             } else if line.starts_with("pub fn ")
                 || line.starts_with("pub(super) fn ")
                 || line.starts_with("pub const fn ")
