@@ -3,15 +3,19 @@
 //! It may be lost at any time. That costs at most one extra attempt, never a second pod: the name is fixed, a create
 //! never overwrites, a delete names the UID.
 
+mod expansion;
+
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 
-use crate::api::{ClaimPhase, Pod, Template, View as _};
+use crate::api::{ClaimPhase, Pod, View as _};
 use crate::name::Uid;
-use crate::observe::{Expanded, Observed, OwnPod};
+use crate::observe::{Observed, OwnPod};
 use crate::placement::Placement;
 use crate::pod::ListedClaim;
+
+pub use expansion::{Expanding, Expansion, Unexpanded};
 
 /// The most pods in a row that may end without result before we give up.
 pub const MOST_ATTEMPTS: u32 = 10;
@@ -32,13 +36,6 @@ const REFUSAL_DELAY: Growing = Growing {
     first: Duration::from_secs(10),
     most: Duration::from_mins(5),
 };
-/// How long to wait for a spec that could not be expanded.
-const EXPANSION_DELAY: Growing = Growing {
-    first: Duration::from_secs(1),
-    most: Duration::from_secs(30),
-};
-/// How long a refused expansion counts; what it lacks may be outside of the VM.
-const EXPANSION_REFUSED_FOR: Duration = Duration::from_mins(5);
 /// How long a finished pod stays before it is replaced.
 pub const FINISHED_DELAY: Growing = Growing {
     first: Duration::from_secs(10),
@@ -90,30 +87,8 @@ pub struct Memory {
     created: Option<(Uid, Timestamp)>,
     /// The pod whose deletion the API has confirmed last.
     deleted: Option<Uid>,
-    expansion: Expansion,
-}
-
-/// What is known of the expansion of the VM's template.
-#[derive(Clone, Debug, Default)]
-struct Expansion {
-    last: Option<Expanded>,
-    /// What is being expanded.
-    running: Option<String>,
-    failed: Option<Unexpanded>,
-    failures: u32,
-}
-
-/// An expansion that failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unexpanded {
-    /// Of what ([`Observed::unexpanded`]).
-    inputs: String,
-    /// The API server's text.
-    pub text: String,
-    /// Whether it was a definite refusal.
-    pub refused: bool,
-    /// When it is tried again.
-    pub until: Timestamp,
+    /// What is known of the expansion of the VM's template.
+    pub expansion: Expansion,
 }
 
 /// A refused creation.
@@ -173,74 +148,7 @@ pub enum Outcome {
     },
 }
 
-/// What came of an expansion.
-#[derive(Clone, Debug)]
-pub enum Expanding {
-    /// The template, expanded.
-    Expanded(Box<Template>),
-    /// It never will be as it is; the API server's text.
-    Refused(String),
-    /// Nobody can do it just now; what is known of why.
-    Unanswered(String),
-}
-
 impl Memory {
-    /// The last expansion of the VM's template, current or not.
-    #[must_use]
-    pub fn expanded(&self) -> Option<&Expanded> {
-        self.expansion.last.as_ref()
-    }
-
-    /// Whether an expansion of `inputs` shall begin now: none runs, and none has failed a short time ago.
-    #[must_use]
-    pub fn expansion_due(&self, inputs: &str, now: Timestamp) -> bool {
-        self.expansion.running.is_none() && self.unexpanded(inputs).is_none_or(|failed| failed.until <= now)
-    }
-
-    /// Why the last expansion of `inputs` failed.
-    #[must_use]
-    pub fn unexpanded(&self, inputs: &str) -> Option<&Unexpanded> {
-        self.expansion.failed.as_ref().filter(|failed| failed.inputs == inputs)
-    }
-
-    /// Notes that an expansion has begun.
-    pub fn begin_expansion(&mut self, inputs: String) {
-        self.expansion.running = Some(inputs);
-    }
-
-    /// Notes what came of the expansion that has begun.
-    pub fn end_expansion(&mut self, outcome: Expanding, now: Timestamp) {
-        let Some(inputs) = self.expansion.running.take() else {
-            return;
-        };
-        let (text, refused) = match outcome {
-            Expanding::Expanded(template) => {
-                self.expansion = Expansion {
-                    last: Some(Expanded {
-                        inputs,
-                        template: *template,
-                    }),
-                    ..Expansion::default()
-                };
-                return;
-            }
-            Expanding::Refused(text) => (text, true),
-            Expanding::Unanswered(text) => (text, false),
-        };
-        self.expansion.failures += 1;
-        let delay = if refused {
-            EXPANSION_REFUSED_FOR
-        } else {
-            EXPANSION_DELAY.after(self.expansion.failures)
-        };
-        self.expansion.failed = Some(Unexpanded {
-            inputs,
-            text,
-            refused,
-            until: now.checked_add(delay).unwrap_or(Timestamp::MAX),
-        });
-    }
-
     /// Starts, stops and forgets timers by what is observed now.
     pub fn update(&mut self, observed: &Observed, now: Timestamp) {
         let owner = observed.owner.as_ref().map(|owner| &owner.uid);

@@ -138,7 +138,7 @@ impl Worker {
     /// must not keep other subjects waiting.
     fn expand(self: &Arc<Self>, subject: Key, inputs: String) {
         self.memories
-            .with(&subject, |remembered| remembered.memory.begin_expansion(inputs));
+            .with(&subject, |remembered| remembered.memory.expansion.begin(inputs));
         let worker = Arc::clone(self);
         tokio::spawn(async move {
             let outcome = {
@@ -152,7 +152,7 @@ impl Worker {
                 }
             }
             worker.memories.with(&subject, |remembered| {
-                remembered.memory.end_expansion(outcome, Timestamp::now());
+                remembered.memory.expansion.end(outcome, Timestamp::now());
             });
             worker.queue.add(subject);
         });

@@ -18,7 +18,6 @@ use first_consumer::index::{Index, Indexed};
 use first_consumer::memory::Memory;
 use first_consumer::name::{Key, pod_name};
 use first_consumer::observe::observe;
-use first_consumer::placement::Domains;
 use first_consumer::pod::{Blueprint, build};
 use first_consumer::policy::{HaltedVms, MadeFor};
 use first_consumer::reason::Reason;
@@ -87,7 +86,7 @@ fn annotations(index: &Index, subject: &Key) -> Option<Value> {
         made_for,
         labels: &observed.labels,
         placement: &observed.placement.clone().and_then(Result::ok).unwrap_or_default(),
-        domains: &Domains::default(),
+        domains: &observed.peers.domains,
         claims: &observed.listed(),
         reason: Reason::FirstConsumerNeeded,
         attempt: 1,

@@ -146,7 +146,6 @@ async fn start() -> Result<Cluster> {
         ..Options::default()
     })
     .await?;
-    cluster.plane.add_namespace("kubevirt").await?;
     let gates = json!({"developerConfiguration": {"featureGates": ["GPUsWithDRA"]}});
     let kubevirt = json!({
         "apiVersion": "kubevirt.io/v1", "kind": "KubeVirt",

@@ -114,7 +114,7 @@ pub struct Turn {
 
 /// Looks at the caches and at what is remembered, and decides.
 pub fn turn(index: &Index, subject: &Key, settings: &Settings, memory: &mut Memory, now: Timestamp) -> Turn {
-    let mut observed = observe(index, subject, settings.policy, memory.expanded());
+    let mut observed = observe(index, subject, settings.policy, memory.expansion.last());
     let mut believed_until = None;
     match (&observed.pod, memory.assumed(now)) {
         // The claims may be placed before the watch has shown our own pod.
@@ -172,7 +172,7 @@ fn effect(
         (Action::None | Action::Wait | Action::Create | Action::Keep | Action::Replace, _) => {
             let rendered = matches!(decision.reason, Reason::ExpansionPending | Reason::CannotRender);
             let inputs = observed.unexpanded.as_ref().filter(|_| rendered);
-            let due = inputs.filter(|inputs| memory.expansion_due(inputs, now));
+            let due = inputs.filter(|inputs| memory.expansion.due(inputs, now));
             due.map_or(Effect::Nothing, |inputs| Effect::Expand { inputs: inputs.clone() })
         }
     }

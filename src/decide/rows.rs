@@ -241,7 +241,7 @@ fn cannot_render(case: &Case) -> Option<Decision> {
     let (Refusal::NotExpanded, Some(inputs)) = (refusal, &case.observed.unexpanded) else {
         return Some(none(Reason::CannotRender, &refusal.to_string()));
     };
-    let failed = case.memory.unexpanded(inputs);
+    let failed = case.memory.expansion.failure(inputs);
     let about = failed.map_or_else(|| refusal.to_string(), |failed| failed.text.clone());
     let decision = match (failed, case.observed.own_pod()) {
         (Some(failed), _) if failed.refused => none(Reason::CannotRender, &about),

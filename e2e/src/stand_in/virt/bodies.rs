@@ -140,9 +140,18 @@ fn resources(spec: &Value) -> Value {
     }
 }
 
-/// The sums of a render vector, and the devices that the pod claims.
+/// The sums of a render vector, in one container, and the devices that the pod claims. KubeVirt has several containers of
+/// which only some have a limit; a sum of limits that is below the requests says no more than that.
 fn rendered_resources(placement: &Value) -> Value {
+    let amount = |value: &Value| {
+        value
+            .as_str()
+            .and_then(|text| text.trim_end_matches('m').parse::<u64>().ok())
+    };
+    let requests = &placement["requests"];
+    let mut limits = placement["limits"].as_object().cloned().unwrap_or_default();
+    limits.retain(|name, limit| amount(limit) >= amount(&requests[name]));
     let claims = placement["resourceClaims"].as_array().into_iter().flatten();
     let claims: Vec<Value> = claims.map(|claim| json!({ "name": claim["name"] })).collect();
-    json!({ "requests": placement["requests"], "limits": placement["limits"], "claims": claims })
+    json!({ "requests": requests, "limits": limits, "claims": claims })
 }
