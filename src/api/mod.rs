@@ -15,6 +15,7 @@ mod pod;
 mod resource_quota;
 mod selector;
 mod storage_class;
+mod template;
 mod virtual_machine;
 
 use std::fmt::Debug;
@@ -35,9 +36,8 @@ pub use pod::{Pod, PodPhase, Scheduled};
 pub use resource_quota::ResourceQuota;
 pub use selector::{AntiAffinityTerm, LabelSelector, NodeSelectorTerm, Operator, Requirement};
 pub use storage_class::StorageClass;
-pub use virtual_machine::{
-    RunStrategy, Template, VirtualMachine, VirtualMachineInstance, VmiPhase, Volume, VolumeKind,
-};
+pub use template::{InstanceSpec, Template, TemplateMeta, Volume, VolumeKind};
+pub use virtual_machine::{RunStrategy, VirtualMachine, VirtualMachineInstance, VmiPhase};
 
 /// A kind that is watched: where the API serves it, and how its metadata is reached.
 pub trait View: DeserializeOwned + Clone + Debug + PartialEq + Send + Sync + 'static {
