@@ -135,8 +135,8 @@ Things to try:
   kubectl -n demo patch vm lost --type merge -p '{{\"spec\":{{\"runStrategy\":\"Always\"}}}}'; kubectl -n demo get vmi,pods -o wide
   kubectl -n demo delete vm web"
     );
-    tokio::signal::ctrl_c().await?;
-    Ok(())
+    // The control plane answers Ctrl-C itself: it stops and removes everything, and ends the process.
+    std::future::pending().await
 }
 
 fn heading(text: &str) {
