@@ -248,6 +248,15 @@ fn expand<'a>(
     }
 }
 
+/// What has to be expanded before the VM's template says all. A VMI that lives has been expanded by virt-controller.
+#[must_use]
+pub fn unexpanded(index: &Index, subject: &Key) -> Option<String> {
+    let vm = index
+        .vm(subject)
+        .filter(|vm| vm.needs_expansion() && living(index, subject).is_none());
+    vm.map(|vm| vm.expansion_inputs())
+}
+
 /// The VMI, unless it has ended and its VM will make another one.
 fn living<'a>(index: &'a Index, subject: &Key) -> Option<&'a VirtualMachineInstance> {
     let vmi = index.vmi(subject)?;

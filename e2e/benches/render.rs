@@ -31,7 +31,14 @@ fn benchmarks(criterion: &mut Criterion) {
             });
         }
         criterion.bench_function(&format!("pod/{name}"), |bencher| {
-            bencher.iter(|| render::render(black_box(&index), black_box(&subjects), render::Output::Json));
+            bencher.iter(|| {
+                render::render(
+                    black_box(&index),
+                    black_box(&subjects),
+                    &render::Expansions::new(),
+                    render::Output::Json,
+                )
+            });
         });
     }
     // The mean of every vector.

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::cluster::{ACCOUNT, Cluster};
-use crate::control_plane::{Calls, Controller, ControllerOptions, wait_for};
+use crate::control_plane::{Calls, Controller, ControllerOptions, build_controller, wait_for};
 
 /// Long enough for a provisioner that missed something and looks again after 15 s, and for a busy machine.
 pub const SOON: Duration = Duration::from_mins(1);
@@ -263,6 +263,15 @@ impl Scene {
         wait_for(SOON, "no pod of ours", gone)
             .await
             .with_context(|| self.controller_log())
+    }
+
+    /// What `first-consumer render` prints of a subject of this namespace, for the harness's own account.
+    pub async fn render(&self, subject: &str) -> Result<String> {
+        let mut render = tokio::process::Command::new(build_controller(false).await?);
+        render.args(["render", subject, "--namespace", &self.namespace, "--kubeconfig"]);
+        let output = render.arg(self.cluster.plane.kubeconfig()?).output().await?;
+        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
     /// Waits until the VMI has a phase.

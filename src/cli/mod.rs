@@ -38,13 +38,22 @@ pub enum Command {
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
-    /// 2: wrong use or unreadable input; 3: the cluster is unreachable, forbids it or does not have it.
+    /// 1: KubeVirt refuses it; 2: wrong use or unreadable input; 3: the cluster is unreachable, forbids it or does not
+    /// have it.
     pub code: u8,
     /// What to say.
     pub message: String,
 }
 
 impl Failure {
+    /// KubeVirt refuses it.
+    pub fn refused(message: impl Into<String>) -> Self {
+        Self {
+            code: 1,
+            message: message.into(),
+        }
+    }
+
     /// Wrong use, or input that can't be read.
     pub fn unusable(message: impl Into<String>) -> Self {
         Self {

@@ -1,6 +1,6 @@
 //! `first-consumer render`: the first-consumer pod of a VM, from files or from a cluster.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
@@ -8,11 +8,13 @@ use serde_json::{Map, Value, json};
 
 use super::connection::Connection;
 use super::{Failure, files};
+use crate::cluster::expand::expand;
 use crate::cluster::snapshot::{self, SnapshotError};
 use crate::index::Index;
 use crate::lifecycle::State;
+use crate::memory::Expanding;
 use crate::name::Key;
-use crate::observe::{self, observe};
+use crate::observe::{self, Expanded, observe};
 use crate::peers::Peers;
 use crate::placement::Placement;
 use crate::pod::{Blueprint, Settings, build};
@@ -60,7 +62,7 @@ pub struct Rendered {
 
 /// Runs `render`.
 pub async fn run(flags: &Render) -> Result<Rendered, Failure> {
-    let (index, subjects) = if flags.files.is_empty() {
+    let (index, subjects, expanded) = if flags.files.is_empty() {
         from_cluster(flags).await?
     } else {
         let index = files::load(&flags.files, flags.connection.file_namespace())?;
@@ -70,9 +72,9 @@ pub async fn run(flags: &Render) -> Result<Rendered, Failure> {
                 "there is no VirtualMachine and no VirtualMachineInstance in the input",
             ));
         }
-        (index, subjects)
+        (index, subjects, Expansions::new())
     };
-    Ok(render(&index, &subjects, flags.output))
+    Ok(render(&index, &subjects, &expanded, flags.output))
 }
 
 /// Every VM and VMI of an index.
@@ -83,7 +85,10 @@ pub fn subjects(index: &Index) -> BTreeSet<Key> {
         .collect()
 }
 
-async fn from_cluster(flags: &Render) -> Result<(Index, BTreeSet<Key>), Failure> {
+/// What virt-api has made of the templates that name an instancetype or preference.
+pub type Expansions = BTreeMap<Key, Expanded>;
+
+async fn from_cluster(flags: &Render) -> Result<(Index, BTreeSet<Key>, Expansions), Failure> {
     let named = parse(&flags.subjects)?;
     let (client, namespace, limit) = flags.connection.open().await?;
     let index = snapshot::take(&client, &namespace, limit)
@@ -104,7 +109,19 @@ async fn from_cluster(flags: &Render) -> Result<(Index, BTreeSet<Key>), Failure>
         }
         subjects.insert(key);
     }
-    Ok((index, subjects))
+    let mut expanded = Expansions::new();
+    for subject in &subjects {
+        let Some(inputs) = observe::unexpanded(&index, subject) else {
+            continue;
+        };
+        let template = match expand(&client, subject).await {
+            Expanding::Expanded(template) => *template,
+            Expanding::Refused(text) => return Err(Failure::refused(format!("{subject} cannot be expanded: {text}"))),
+            Expanding::Unanswered(text) => return Err(Failure::cluster(format!("{subject}: no expand-spec: {text}"))),
+        };
+        expanded.insert(subject.clone(), Expanded { inputs, template });
+    }
+    Ok((index, subjects, expanded))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,13 +166,14 @@ fn parse(words: &[String]) -> Result<Vec<(SubjectKind, String)>, Failure> {
 
 /// Renders subjects of an index, in their order.
 #[must_use]
-pub fn render(index: &Index, subjects: &BTreeSet<Key>, output: Output) -> Rendered {
+pub fn render(index: &Index, subjects: &BTreeSet<Key>, expanded: &Expansions, output: Output) -> Rendered {
     let mut values = Vec::new();
     let mut refused = Vec::new();
     for subject in subjects {
-        let value = observe::placement(index, subject, None).map(|placement| match output {
+        let expanded = expanded.get(subject);
+        let value = observe::placement(index, subject, expanded).map(|placement| match output {
             Output::Placement => shown(&placement),
-            Output::Yaml | Output::Json => pod(index, subject, &placement),
+            Output::Yaml | Output::Json => pod(index, subject, expanded, &placement),
         });
         match value {
             Ok(value) => values.push(value),
@@ -173,8 +191,8 @@ pub fn render(index: &Index, subjects: &BTreeSet<Key>, output: Output) -> Render
     Rendered { text, refused }
 }
 
-fn pod(index: &Index, subject: &Key, placement: &Placement) -> Value {
-    let observed = observe(index, subject, Policy::default(), None);
+fn pod(index: &Index, subject: &Key, expanded: Option<&Expanded>, placement: &Placement) -> Value {
+    let observed = observe(index, subject, Policy::default(), expanded);
     let Some(owner) = &observed.owner else {
         return Value::Null;
     };

@@ -126,7 +126,12 @@ pub fn join<'a>(objects: impl Iterator<Item = &'a Value>) -> String {
 pub fn placement(text: &str) -> Result<Value> {
     let mut index = Index::default();
     files::read(&mut index, text, "default").map_err(|error| anyhow::anyhow!("{error}"))?;
-    let rendered = render::render(&index, &render::subjects(&index), render::Output::Placement);
+    let rendered = render::render(
+        &index,
+        &render::subjects(&index),
+        &render::Expansions::new(),
+        render::Output::Placement,
+    );
     ensure!(rendered.refused.is_empty(), "{}", rendered.refused.join("; "));
     Ok(serde_json::from_str(&rendered.text)?)
 }

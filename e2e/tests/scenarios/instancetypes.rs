@@ -23,6 +23,8 @@ pub async fn the_instancetypes_selector_is_heeded(cluster: Arc<Cluster>) -> Resu
     scene.wait_no_own_pod().await?;
     scene.expect(SERVED_ONCE).await?;
     ensure!(scene.expansions()? == 1, "{} expansions", scene.expansions()?);
+    let rendered = scene.render("vm/db").await?;
+    ensure!(rendered.contains("kubernetes.io/hostname: node-4"), "{rendered}");
     ensure!(scene.start_vm("db").await? == "node-4");
     Ok(())
 }

@@ -3,7 +3,7 @@ use super::*;
 fn rendered(text: &str, output: Output) -> Rendered {
     let mut index = Index::default();
     files::read(&mut index, text, "ns").expect("readable");
-    render(&index, &subjects(&index), output)
+    render(&index, &subjects(&index), &Expansions::new(), output)
 }
 
 fn vm(name: &str, spec: &Value) -> String {
