@@ -4,7 +4,7 @@
 use super::{kind::Kind, read};
 use kube::core::DynamicObject;
 use std::{
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::{Arc, PoisonError, RwLock},
 };
 
@@ -54,7 +54,7 @@ pub enum Entry {
 
 #[derive(Default)]
 struct Inner {
-    objects: HashMap<(Kind, Key), Object>,
+    objects: BTreeMap<(Kind, Key), Object>,
     index: HashMap<Entry, BTreeSet<(Kind, Key)>>,
     /// UIDs that are gone: the answer to a late write must not bring one back.
     gone: HashSet<String>,

@@ -1,0 +1,348 @@
+//! What happens in one namespace, for whoever plays a case there: on a real control plane ([`crate::scene`]) or on a fake
+//! API server ([`crate::fake_api`]).
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use futures::{StreamExt as _, pin_mut};
+use k8s_openapi::api::core::v1::{Event, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::{Api, Client, ResourceExt as _};
+use serde_json::{Value, json};
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::control_plane::{Calls, wait_for};
+
+/// Long enough for a provisioner that missed something and looks again after 15 s, and for a busy machine.
+pub const SOON: Duration = Duration::from_mins(1);
+
+/// The label of our pods.
+const MANAGED: &str = "first-consumer.kubevirt.io/managed";
+
+/// How many requests our controller may make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Requests {
+    /// Pods created.
+    pub creates: usize,
+    /// Pods deleted.
+    pub deletes: usize,
+    /// Events written, at most.
+    pub events: usize,
+}
+
+/// What a served VM costs (design section 11).
+pub const SERVED_ONCE: Requests = Requests {
+    creates: 1,
+    deletes: 1,
+    events: 3,
+};
+
+/// What a VM costs that is not ours to serve.
+pub const UNTOUCHED: Requests = Requests {
+    creates: 0,
+    deletes: 0,
+    events: 0,
+};
+
+/// What is said when a wait fails.
+pub type Story = Arc<dyn Fn() -> String + Send + Sync>;
+
+/// One namespace of a cluster.
+pub struct Stage {
+    /// The namespace.
+    pub namespace: String,
+    client: Client,
+    story: Story,
+    made: Arc<Mutex<Vec<Pod>>>,
+    _watch: AbortOnDropHandle<()>,
+}
+
+impl Stage {
+    /// A namespace that is there.
+    #[must_use]
+    pub fn new(client: Client, namespace: &str, story: Story) -> Self {
+        let made = Arc::default();
+        let watch = tokio::spawn(watch_own_pods(client.clone(), namespace.to_owned(), Arc::clone(&made)));
+        Self {
+            namespace: namespace.to_owned(),
+            client,
+            story,
+            made,
+            _watch: AbortOnDropHandle::new(watch),
+        }
+    }
+
+    /// What is said when a wait fails.
+    #[must_use]
+    pub fn log(&self) -> String {
+        (self.story)()
+    }
+
+    /// The harness's client.
+    #[must_use]
+    pub fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    /// Pods of this namespace.
+    #[must_use]
+    pub fn pods(&self) -> Api<Pod> {
+        Api::namespaced(self.client(), &self.namespace)
+    }
+
+    fn api(&self, api_version: &str, kind: &str) -> Api<DynamicObject> {
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+        Api::namespaced_with(self.client(), &self.namespace, &resource)
+    }
+
+    fn vms(&self) -> Api<DynamicObject> {
+        self.api("kubevirt.io/v1", "VirtualMachine")
+    }
+
+    fn data_volumes(&self) -> Api<DynamicObject> {
+        self.api("cdi.kubevirt.io/v1beta1", "DataVolume")
+    }
+
+    /// Creates an object in this namespace.
+    pub async fn create(&self, object: Value) -> Result<DynamicObject> {
+        let object: DynamicObject = serde_json::from_value(object)?;
+        let types = object.types.clone().context("an object without a kind")?;
+        let api = self.api(&types.api_version, &types.kind);
+        api.create(&PostParams::default(), &object)
+            .await
+            .with_context(|| format!("cannot create {}", object.name_any()))
+    }
+
+    /// Whether every pod of this namespace runs.
+    pub async fn all_pods_run(&self) -> Result<bool> {
+        let pods = self.pods().list(&ListParams::default()).await?;
+        Ok(pods
+            .iter()
+            .all(|pod| pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running")))
+    }
+
+    /// Merges a patch into a VM.
+    pub async fn patch_vm(&self, name: &str, patch: &Value) -> Result<()> {
+        self.vms()
+            .patch(name, &PatchParams::default(), &Patch::Merge(patch))
+            .await?;
+        Ok(())
+    }
+
+    /// Deletes a VM and waits until it and its claims are gone.
+    pub async fn delete_vm(&self, name: &str, claims: &[String]) -> Result<()> {
+        self.vms().delete(name, &DeleteParams::background()).await?;
+        wait_for(SOON, "the VM and its claims are gone", async || {
+            let mut left = self.vms().get_opt(name).await?.is_some();
+            for claim in claims {
+                left |= self.claim(claim).await?.is_some();
+            }
+            Ok((!left).then_some(()))
+        })
+        .await
+    }
+
+    /// A claim of this namespace.
+    pub async fn claim(&self, name: &str) -> Result<Option<PersistentVolumeClaim>> {
+        let claims = Api::<PersistentVolumeClaim>::namespaced(self.client(), &self.namespace);
+        Ok(claims.get_opt(name).await?)
+    }
+
+    /// The phases of all DataVolumes.
+    pub async fn phases(&self) -> Result<BTreeMap<String, String>> {
+        let all = self.data_volumes().list(&ListParams::default()).await?;
+        Ok(all
+            .iter()
+            .map(|data_volume| (data_volume.name_any(), phase(data_volume)))
+            .collect())
+    }
+
+    /// Waits until all these DataVolumes have a phase.
+    pub async fn wait_phase(&self, data_volumes: &[String], phase: &str) -> Result<()> {
+        let what = format!("{} in {phase} in {}", data_volumes.join(", "), self.namespace);
+        let waited = wait_for(SOON, &what, async || {
+            let phases = self.phases().await?;
+            let there = |name: &String| phases.get(name).is_some_and(|found| found == phase);
+            Ok(data_volumes.iter().all(there).then_some(()))
+        });
+        waited.await.with_context(|| self.log())
+    }
+
+    /// Waits until a claim has a node, and returns it.
+    pub async fn wait_node(&self, claim: &str) -> Result<String> {
+        wait_for(SOON, &format!("claim {claim} has a node"), async || {
+            let claim = self.claim(claim).await?;
+            Ok(claim.and_then(|claim| claim.annotations().get("volume.kubernetes.io/selected-node").cloned()))
+        })
+        .await
+        .with_context(|| self.log())
+    }
+
+    /// Waits until a claim is bound, and returns the name of its volume.
+    pub async fn wait_bound(&self, claim: &str) -> Result<String> {
+        wait_for(SOON, &format!("claim {claim} is bound"), async || {
+            Ok(self.claim(claim).await?.and_then(|claim| claim.spec?.volume_name))
+        })
+        .await
+    }
+
+    /// Our pods of this namespace.
+    pub async fn own_pods(&self) -> Result<Vec<Pod>> {
+        let ours = ListParams::default().labels(MANAGED);
+        Ok(self.pods().list(&ours).await?.items)
+    }
+
+    /// Waits until one of our pods has been seen, gone again or not, and returns the first.
+    pub async fn wait_made_pod(&self) -> Result<Pod> {
+        let first = async || {
+            Ok(self
+                .made
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .first()
+                .cloned())
+        };
+        wait_for(SOON, "a pod of ours was made", first)
+            .await
+            .with_context(|| self.log())
+    }
+
+    /// Waits until one of our pods is there, and returns it.
+    pub async fn wait_own_pod(&self) -> Result<Pod> {
+        let waited = wait_for(SOON, "a pod of ours", async || Ok(self.own_pods().await?.pop()));
+        waited.await.with_context(|| self.log())
+    }
+
+    /// Waits until none of our pods is there.
+    pub async fn wait_no_own_pod(&self) -> Result<()> {
+        let gone = async || Ok(self.own_pods().await?.is_empty().then_some(()));
+        wait_for(SOON, "no pod of ours", gone).await.with_context(|| self.log())
+    }
+
+    /// Waits until the VMI has a phase.
+    pub async fn wait_vmi(&self, name: &str, phase: &str) -> Result<DynamicObject> {
+        let vmis = self.api("kubevirt.io/v1", "VirtualMachineInstance");
+        wait_for(SOON, &format!("VMI {name} in {phase}"), async || {
+            let vmi = vmis.get_opt(name).await?;
+            Ok(vmi.filter(|vmi| vmi.data.pointer("/status/phase").and_then(Value::as_str) == Some(phase)))
+        })
+        .await
+    }
+
+    /// Starts a VM and waits until it runs; returns its node.
+    pub async fn start_vm(&self, name: &str) -> Result<String> {
+        self.patch_vm(name, &json!({"spec": {"runStrategy": "Always"}})).await?;
+        let vmi = self.wait_vmi(name, "Running").await?;
+        let node = vmi.data.pointer("/status/nodeName").and_then(Value::as_str);
+        Ok(node.context("it runs nowhere")?.to_owned())
+    }
+
+    /// Waits until an Event with this reason is there, and returns its message.
+    pub async fn wait_event(&self, reason: &str) -> Result<String> {
+        wait_for(SOON, &format!("an Event {reason}"), async || {
+            Ok(self.events(reason).await?.pop())
+        })
+        .await
+    }
+
+    /// The messages of all Events with this reason.
+    pub async fn events(&self, reason: &str) -> Result<Vec<String>> {
+        let events = Api::<Event>::namespaced(self.client(), &self.namespace)
+            .list(&ListParams::default())
+            .await?;
+        let chosen = events
+            .items
+            .into_iter()
+            .filter(|event| event.reason.as_deref() == Some(reason));
+        Ok(chosen.map(|event| event.message.unwrap_or_default()).collect())
+    }
+
+    /// Gives the controller time to do what it should not do.
+    pub async fn nothing_happens(&self) {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+    }
+
+    /// Fails unless all these claims have the same node, and returns it.
+    pub async fn one_node(&self, claims: &[String]) -> Result<String> {
+        let mut nodes = Vec::new();
+        for claim in claims {
+            nodes.push(self.wait_node(claim).await?);
+        }
+        nodes.dedup();
+        match &nodes[..] {
+            [node] => Ok(node.clone()),
+            nodes => bail!("disks on {nodes:?}"),
+        }
+    }
+
+    /// Waits until a claim is bound, and returns the zone that its volume can be reached from.
+    pub async fn volume_zone(&self, claim: &str) -> Result<String> {
+        let name = self.wait_bound(claim).await?;
+        let volume = Api::<PersistentVolume>::all(self.client()).get(&name).await?;
+        let required = volume
+            .spec
+            .and_then(|spec| spec.node_affinity?.required)
+            .context("no affinity")?;
+        let terms = required.node_selector_terms.into_iter();
+        let mut labels = terms.flat_map(|term| term.match_expressions.unwrap_or_default());
+        let zone = labels
+            .find(|label| label.key == "topology.kubernetes.io/zone")
+            .context("no zone")?;
+        Ok(zone.values.unwrap_or_default().join(","))
+    }
+}
+
+impl Requests {
+    /// Fails unless the calls since our controller was ready were these, with no read, and none of them failed,
+    /// expansions apart.
+    pub fn check(self, calls: &Calls, ready_at: Timestamp) -> Result<()> {
+        let succeeded = |verb| calls.of(verb, "pods").iter().filter(|call| call.is_ok()).count();
+        let events = calls.filter(|call| call.resource == "events").len();
+        let found = Self {
+            creates: succeeded("create"),
+            deletes: succeeded("delete"),
+            events,
+        };
+        let within = found.creates == self.creates && found.deletes == self.deletes && found.events <= self.events;
+        ensure!(within, "{found:?} instead of {self:?}");
+        // Of an earlier, killed controller the last request may have failed with it.
+        let calls = calls.since(ready_at);
+        let failed = calls.filter(|call| !call.is_ok() && call.subresource != "expand-spec");
+        ensure!(failed.is_empty(), "failed requests: {failed:?}");
+        let reads = calls.filter(|call| matches!(&*call.verb, "get" | "list") && call.subresource != "expand-spec");
+        ensure!(reads.is_empty(), "reads after the start: {reads:?}");
+        Ok(())
+    }
+}
+
+/// The phase of a DataVolume, empty before CDI has seen it.
+fn phase(data_volume: &DynamicObject) -> String {
+    data_volume
+        .data
+        .pointer("/status/phase")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .to_owned()
+}
+
+/// Notes every pod of ours, since most are gone before anybody could ask for them.
+async fn watch_own_pods(client: Client, namespace: String, made: Arc<Mutex<Vec<Pod>>>) {
+    let pods = Api::<Pod>::namespaced(client, &namespace);
+    let events = watcher(pods, watcher::Config::default().labels(MANAGED))
+        .default_backoff()
+        .applied_objects();
+    pin_mut!(events);
+    while let Some(event) = events.next().await {
+        let Ok(pod) = event else { continue };
+        let mut made = made.lock().unwrap_or_else(PoisonError::into_inner);
+        if made.iter().all(|known| known.uid() != pod.uid()) {
+            made.push(pod);
+        }
+    }
+}
