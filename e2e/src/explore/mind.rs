@@ -7,7 +7,7 @@ use super::rules;
 use super::state::{Body, Id, KINDS, Positions, Request, Seen, State, Table};
 use first_consumer::decide::{self, Decision, Effect, Settings, Turn};
 use first_consumer::index::Index;
-use first_consumer::memory::{Memory, Outcome};
+use first_consumer::memory::{Memory, Outcome, Wishes};
 use first_consumer::name::Key;
 use first_consumer::observe::Observed;
 use k8s_openapi::jiff::Timestamp;
@@ -43,10 +43,22 @@ pub struct Remembered {
 }
 
 impl Remembered {
-    pub fn new(memory: Memory) -> Arc<Self> {
-        let tokens = Tokens::of(&format!("{memory:?}"));
+    /// Keeps what matters. `needed_since` counts only for a VM that waits for virt-controller to make its VMI, which here
+    /// it always does; and a memory that holds nothing but whom it is about is as good as none.
+    pub fn new(mut memory: Memory) -> Arc<Self> {
+        memory.needed_since = None;
+        let mut text = format!("{memory:?}");
+        if essence(&text) == essence(&format!("{:?}", Memory::default())) {
+            text = String::new();
+        }
+        let tokens = Tokens::of(&text);
         Arc::new(Self { memory, tokens })
     }
+}
+
+/// A memory's text without its owner.
+fn essence(text: &str) -> &str {
+    text.split_once(", needed_since").map_or(text, |(_, rest)| rest)
 }
 
 /// What a replica knows of a subject, and what it is waiting for.
@@ -120,6 +132,8 @@ pub struct Acted {
     pub tally: Tally,
     /// The rule that it breaks.
     pub broken: Option<String>,
+    /// Tells what comes of it from what comes of other turns, whatever they saw.
+    pub outcome: u128,
 }
 
 /// Turns by their input; `None` if nothing comes of one.
@@ -233,7 +247,16 @@ impl<'a> Minds<'a> {
             })),
             _ => None,
         };
+        let flags = match &effect {
+            Effect::Delete { .. } => format!("{effect:?}"),
+            Effect::Nothing | Effect::Create(_) => String::new(),
+        };
+        let mut outcome = Digest::default();
+        push(&mut outcome, Digest::text(&format!("{flags}{tally:?}{:?}{broken:?}", Wishes::of(&observed))));
+        push(&mut outcome, memory.tokens.digest);
+        push(&mut outcome, body.as_ref().map_or(0, |body| body.tokens.digest));
         Some(Arc::new(Acted {
+            outcome: outcome.done(),
             observed,
             decision,
             effect,

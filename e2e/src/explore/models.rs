@@ -46,6 +46,8 @@ pub struct Model {
     pub replicas: usize,
     /// Nodes.
     pub nodes: u8,
+    /// How many versions of each kind a replica may be behind when it takes a turn.
+    pub lag: u8,
     /// How many disturbances may happen.
     pub budget: u8,
     /// Crashes, requests without answer, refusals.
@@ -71,6 +73,7 @@ impl Model {
             started: false,
             replicas: 1,
             nodes: 1,
+            lag: u8::MAX,
             budget,
             our_faults: true,
             storage_faults: true,
@@ -117,7 +120,7 @@ impl Model {
             strays: Vec::new(),
             budget: self.budget,
         };
-        state.publish();
+        state.publish(self.lag);
         state
     }
 }

@@ -189,29 +189,25 @@ fn worker(model: &Model, steps: &mut Steps, claim: &Claim) {
     let seen = pod.map(pod_view);
     for write in cdi::worker::next(&view, seen.as_ref(), &users, render::NAMESPACE, cdi::Settings::default()) {
         match write {
-            cdi::Write::NameWorker => steps.did(Cost::Free, "CDI names the worker of {}", Some(id), |state| {
-                edit(state, id, |claim| claim.worker_named = true);
-            }),
-            cdi::Write::NoteWorker(worker) => {
+            // Named and created a reconcile later, between which nobody can tell.
+            cdi::Write::NameWorker => {
+                let node = claim.node.filter(|_| id.slot % 2 == 1);
+                create_worker(steps, id, node);
+            }
+            // Only the end is read by anybody.
+            cdi::Write::NoteWorker(worker) if worker.phase.is_some_and(PodPhase::is_final) => {
                 steps.did(Cost::Free, "CDI notes on {} how its worker is", Some(id), |state| {
                     edit(state, id, |claim| claim.worker = Arc::new(worker));
                 });
             }
             cdi::Write::CreateWorker { node } => {
-                let role = Role::Worker { claim: id };
-                // The worker of an earlier claim of this name is still going.
-                if state.pods.iter().any(|pod| pod.id.index() == role.slot()) {
-                    continue;
-                }
-                steps.did(Cost::Free, "CDI creates the worker of {}", Some(id), |state| {
-                    let node = node.and_then(|node| node.parse().ok());
-                    new_pod(state, role, 1 << id.slot, node);
-                });
+                create_worker(steps, id, node.and_then(|node| node.parse().ok()));
             }
             cdi::Write::DeleteWorker { .. } => {
                 steps.did(Cost::Free, "CDI deletes the worker of {}", Some(id), |state| {
-                    // Gracefully, so that a kubelet has a word in it.
-                    state.pods.retain(|pod| pod.role != Role::Worker { claim: id } || pod.node.is_some());
+                    // Gracefully, so that a kubelet has a word in it while it runs.
+                    let runs = |pod: &Pod| pod.node.is_some() && !pod.phase.is_final();
+                    state.pods.retain(|pod| pod.role != Role::Worker { claim: id } || runs(pod));
                     let worker = state.pods.iter_mut().filter(|pod| pod.role == Role::Worker { claim: id });
                     worker.for_each(|pod| pod.deleting = true);
                 });
@@ -219,6 +215,18 @@ fn worker(model: &Model, steps: &mut Steps, claim: &Claim) {
             _ => {}
         }
     }
+}
+
+fn create_worker(steps: &mut Steps, id: Id, node: Option<u8>) {
+    let role = Role::Worker { claim: id };
+    // The worker of an earlier claim of this name may still be going.
+    if steps.state.pods.iter().any(|pod| pod.id.index() == role.slot()) {
+        return;
+    }
+    steps.did(Cost::Free, "CDI creates the worker of {}", Some(id), |state| {
+        edit(state, id, |claim| claim.worker_named = true);
+        new_pod(state, role, 1 << id.slot, node);
+    });
 }
 
 fn new_pod(state: &mut State, role: Role, claims: u16, node: Option<u8>) {
@@ -268,6 +276,8 @@ fn volume(model: &Model, steps: &mut Steps, claim: &Claim) {
         volume: state.volume(id).is_some(),
     };
     match volumes::next(&view) {
+        // Nobody reads it of a prime.
+        Some(volumes::Write::Ask) if id.slot % 2 == 1 => {}
         Some(volumes::Write::Ask) => steps.did(Cost::Free, "the PV controller asks a provisioner for {}", Some(id), |state| {
             edit(state, id, |claim| claim.asked = true);
         }),
@@ -281,7 +291,7 @@ fn volume(model: &Model, steps: &mut Steps, claim: &Claim) {
     }
     let view = provisioner::View {
         uid: id.uid(),
-        asked: claim.asked,
+        asked: claim.asked || id.slot % 2 == 1,
         late: true,
         node: claim.node.map(|node| node.to_string()),
         bound: claim.phase != ClaimPhase::Pending,
@@ -293,7 +303,9 @@ fn volume(model: &Model, steps: &mut Steps, claim: &Claim) {
     };
     let provisions = provisioner::next(&view).iter().any(|write| matches!(write, provisioner::Write::CreateVolume { .. }));
     if let Some(node) = claim.node.filter(|_| provisions) {
-        steps.did(Cost::Free, "the provisioner makes a volume for {}", Some(id), |state| {
+        // The PV controller binds it, between which nobody can tell.
+        steps.did(Cost::Free, "the provisioner makes a volume for {}, which is bound", Some(id), |state| {
+            edit(state, id, |claim| claim.phase = ClaimPhase::Bound);
             state.volumes.push(Volume {
                 made_for: id,
                 claim: id,
@@ -340,7 +352,12 @@ fn schedule(model: &Model, steps: &mut Steps, pod: &Pod) {
                 steps.did(Cost::Free, "the scheduler finds no node for {}", Some(id), refuse);
             }
             scheduler::Verdict::Node(node) => {
+                let bound = claims.iter().flatten().all(|claim| claim.phase == ClaimPhase::Bound);
                 steps.did(Cost::Free, "the scheduler chooses a node for {}", Some(id), |state| {
+                    if bound {
+                        state.pods.iter_mut().filter(|pod| pod.id == id).for_each(|pod| pod.node = Some(node));
+                        return;
+                    }
                     let open = claims_of(state, pod.claims).flatten().filter(|claim| claim.phase == ClaimPhase::Pending);
                     let mut todo: Vec<_> = open.filter(|claim| claim.node.is_none()).map(|claim| claim.id).collect();
                     todo.reverse();
@@ -410,7 +427,9 @@ fn kubelet(steps: &mut Steps, pod: &Pod) {
         _ => kubelet::Runs::Ends,
     };
     if let Some(phase) = kubelet::next(pod.phase, bound, runs) {
-        let what = if phase == PodPhase::Running { "the kubelet starts {}" } else { "{} has done its work" };
+        // What ends at all may end at once: how long it runs is nobody's business.
+        let phase = kubelet::next(phase, bound, runs).unwrap_or(phase);
+        let what = if phase == PodPhase::Running { "the kubelet starts {}" } else { "{} runs and ends" };
         steps.did(Cost::Free, what, Some(id), |state| {
             state.pods.iter_mut().filter(|pod| pod.id == id).for_each(|pod| pod.phase = phase);
         });

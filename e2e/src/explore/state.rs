@@ -342,7 +342,7 @@ impl State {
     }
 
     /// Enters what has changed into the history, and forgets what every replica has passed.
-    pub fn publish(&mut self) {
+    pub fn publish(&mut self, lag: u8) {
         for (at, kind) in KINDS.into_iter().enumerate() {
             let objects = self.seen(kind);
             if self.history[at].last().is_none_or(|last| last.objects != objects) {
@@ -350,6 +350,10 @@ impl State {
             }
         }
         for (kind, history) in self.history.iter_mut().enumerate() {
+            let newest = u8::try_from(history.len() - 1).unwrap_or(u8::MAX);
+            for replica in &mut self.replicas {
+                replica.at[kind] = replica.at[kind].max(newest.saturating_sub(lag));
+            }
             let passed = self.replicas.iter().map(|replica| replica.at[kind]).min().unwrap_or(0);
             history.drain(..usize::from(passed));
             for replica in &mut self.replicas {
@@ -367,19 +371,21 @@ impl State {
                 let claims = self.claims.iter().flatten();
                 claims
                     .map(|claim| {
+                        // Of a prime only its being there is read.
+                        let target = claim.id.slot % 2 == 0;
                         Seen::Claim(SeenClaim {
                             id: claim.id,
                             owner: claim.owner,
-                            phase: claim.phase,
-                            node: claim.node,
-                            asked: claim.asked,
-                            deleting: claim.deleting,
+                            phase: if target { claim.phase } else { ClaimPhase::Pending },
+                            node: claim.node.filter(|_| target),
+                            asked: claim.asked && target,
+                            deleting: claim.deleting && target,
                             populator: claim.populator,
                         })
                     })
                     .collect()
             }
-            Kind::Pod => self.pods.iter().map(|pod| Seen::Pod(SeenPod(pod.clone()))).collect(),
+            Kind::Pod => self.pods.iter().map(|pod| Seen::Pod(SeenPod(pod.seen()))).collect(),
         }
     }
 
@@ -511,6 +517,21 @@ impl Claim {
 }
 
 impl Pod {
+    /// As far as the product tells pods apart: live or ended; of its own also whether it has a node.
+    fn seen(&self) -> Self {
+        let own = matches!(self.role, Role::Own { .. });
+        Self {
+            phase: match self.phase {
+                PodPhase::Running => PodPhase::Pending,
+                PodPhase::Failed if !own => PodPhase::Succeeded,
+                phase => phase,
+            },
+            node: self.node.filter(|_| own),
+            unschedulable: self.unschedulable && own,
+            ..self.clone()
+        }
+    }
+
     fn walk(&self, now: Timestamp, visitor: &mut impl Visitor) {
         visitor.id(self.id);
         match self.role {

@@ -89,6 +89,8 @@ pub struct Next {
 pub struct Steps<'a> {
     pub state: &'a State,
     pub list: Vec<Next>,
+    /// How many versions of a kind a replica may be behind.
+    pub lag: u8,
 }
 
 impl Steps<'_> {
@@ -105,7 +107,7 @@ impl Steps<'_> {
         state.pods.sort_by_key(|pod| pod.id);
         state.volumes.sort();
         state.bindings.sort_by_key(|binding| binding.pod);
-        state.publish();
+        state.publish(self.lag);
         let broken = broken.or_else(|| super::rules::of_state(&state));
         self.list.push(Next {
             step,
@@ -145,34 +147,61 @@ impl<'a> System<'a> {
         let mut steps = Steps {
             state,
             list: Vec::new(),
+            lag: self.model.lag,
         };
         self.turns(&mut steps, settle);
         api::steps(self, &mut steps);
         neighbours::steps(self.model, &mut steps);
         people::steps(self.model, &mut steps);
         if ages(state) {
-            steps.did(Cost::Time, "an hour passes", None, |state| {
-                state.now += 1;
-                for mind in state.replicas.iter_mut().flat_map(|replica| &mut replica.minds) {
-                    mind.tally.lately = false;
-                }
-            });
+            self.time(&mut steps);
         }
         steps.list
+    }
+
+    /// An hour is long enough for watches, requests and turns; that one stalls so long is a disturbance.
+    fn time(&self, steps: &mut Steps) {
+        let state = steps.state;
+        let newest = newest(state);
+        let busy = |(replica, of): (usize, &super::state::Replica)| {
+            (0..of.minds.len()).any(|vm| {
+                let acts = |acted: Arc<Acted>| acted.effect != Effect::Nothing;
+                of.minds[vm].request.is_some() || self.minds.turn(state, replica, vm, &newest).is_some_and(acts)
+            })
+        };
+        let pass = |state: &mut State| {
+            state.now += 1;
+            for mind in state.replicas.iter_mut().flat_map(|replica| &mut replica.minds) {
+                mind.tally.lately = false;
+            }
+        };
+        if state.strays.is_empty() && !state.replicas.iter().enumerate().any(busy) {
+            steps.did(Cost::Time, "an hour passes", None, |state| {
+                state.replicas.iter_mut().for_each(|replica| replica.at = newest);
+                pass(state);
+            });
+        }
+        if self.model.our_faults && state.replicas.iter().any(|replica| replica.at != newest) {
+            steps.did(Cost::Disturbs, "an hour passes in which watches and requests stall", None, pass);
+        }
     }
 
     fn turns(&self, steps: &mut Steps, settle: bool) {
         let state = steps.state;
         for (replica, of) in state.replicas.iter().enumerate() {
-            let newest: Positions = std::array::from_fn(|kind| {
-                u8::try_from(state.history[kind].len() - 1).unwrap_or(u8::MAX)
-            });
+            let newest = newest(state);
             let mut at = if settle { newest } else { of.at };
+            let mut taken: Vec<(usize, u128, Positions)> = Vec::new();
             loop {
                 for vm in 0..of.minds.len() {
                     if of.minds[vm].request.is_none()
                         && let Some(acted) = self.minds.turn(state, replica, vm, &at)
+                        // Who has seen less may still see all that who has seen more can.
+                        && !taken.iter().any(|(of, outcome, seen)| {
+                            *of == vm && *outcome == acted.outcome && seen.iter().zip(&at).all(|(less, more)| less <= more)
+                        })
                     {
+                        taken.push((vm, acted.outcome, at));
                         let seen = std::array::from_fn(|kind| (at[kind], newest[kind]));
                         let step = Step::Turn(replica, vm, Arc::clone(&acted), seen);
                         let names_uids = self.minds.brain.names_uids();
@@ -188,6 +217,11 @@ impl<'a> System<'a> {
             }
         }
     }
+}
+
+/// Everything is seen.
+fn newest(state: &State) -> Positions {
+    std::array::from_fn(|kind| u8::try_from(state.history[kind].len() - 1).unwrap_or(u8::MAX))
 }
 
 /// The next positions between the oldest and the newest; `false` after the last.
