@@ -39,10 +39,10 @@ pub fn steps(system: &System, steps: &mut Steps) {
     for (replica, of) in state.replicas.iter().enumerate() {
         for (vm, mind) in of.minds.iter().enumerate() {
             if let Some(request) = &mind.request {
-                answered(steps, replica, vm, request, system.model.our_faults);
+                answered(steps, replica, vm, request, system.model.may.fail_us);
             }
         }
-        if system.model.our_faults && of.minds.iter().any(|mind| mind.tally.owner.is_some()) {
+        if system.model.may.fail_us && of.minds.iter().any(|mind| mind.tally.owner.is_some()) {
             steps.did(Cost::Disturbs, "a replica of ours crashes and starts again", None, |state| {
                 let of = &mut state.replicas[replica];
                 let minds = of.minds.iter_mut().map(|mind| std::mem::replace(mind, Mind::new()));
@@ -74,9 +74,11 @@ fn answered(steps: &mut Steps, replica: usize, vm: usize, request: &Request, fau
         mind.request = None;
         match &outcome {
             Outcome::Created(_) => {
-                mind.tally.made += u8::from(!mind.tally.replaced);
-                mind.tally.lately = true;
-                mind.tally.replaced = false;
+                // One that follows a pod of other wishes is exempt, and counts for nothing (row 17).
+                if !std::mem::take(&mut mind.tally.replaced) {
+                    mind.tally.made += 1;
+                    mind.tally.lately = true;
+                }
             }
             Outcome::Deleted { replaced, .. } => mind.tally.replaced = *replaced,
             Outcome::Refused(_) | Outcome::Unanswered(_) => {}

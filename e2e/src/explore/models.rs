@@ -31,6 +31,43 @@ pub const POPULATOR: Disk = Disk {
     ..LEGACY
 };
 
+/// Which disturbances may happen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct May {
+    /// Crashes, requests without answer, refused or arriving late, watches that stall for an hour.
+    pub fail_us: bool,
+    /// A node given back, a scheduler that refuses or stops half-way.
+    pub fail_storage: bool,
+    /// VMs started and stopped.
+    pub run: bool,
+    /// VMs deleted and created again.
+    pub recreate: bool,
+    /// The same with DataVolumes, and with claims alone.
+    pub swap_disks: bool,
+    /// Node selector and opt-in edited.
+    pub edit: bool,
+    /// Our pod deleted or evicted.
+    pub take_pods: bool,
+}
+
+/// Everything that is not people's doing.
+pub const FAULTS: May = May {
+    fail_us: true,
+    fail_storage: true,
+    ..NOTHING
+};
+
+/// No disturbance.
+pub const NOTHING: May = May {
+    fail_us: false,
+    fail_storage: false,
+    run: false,
+    recreate: false,
+    swap_disks: false,
+    edit: false,
+    take_pods: false,
+};
+
 /// What is in the world at first, and what may happen to it.
 #[derive(Clone, Debug)]
 pub struct Model {
@@ -50,12 +87,8 @@ pub struct Model {
     pub lag: u8,
     /// How many disturbances may happen.
     pub budget: u8,
-    /// Crashes, requests without answer, refusals.
-    pub our_faults: bool,
-    /// A node given back, a scheduler that refuses or stops half-way.
-    pub storage_faults: bool,
-    /// Edits of VMs and disks, pods deleted or evicted.
-    pub people: bool,
+    /// Which.
+    pub may: May,
     /// A pod that is not ours has the name of ours.
     pub lookalike: bool,
     /// The flags of ours.
@@ -75,12 +108,22 @@ impl Model {
             nodes: 1,
             lag: u8::MAX,
             budget,
-            our_faults: true,
-            storage_faults: true,
-            people: true,
+            may: May::default(),
             lookalike: false,
             settings: Settings::default(),
         }
+    }
+
+    /// The same with these disturbances.
+    #[must_use]
+    pub fn may(self, may: May) -> Self {
+        Self { may, ..self }
+    }
+
+    /// The same with replicas that are at most so many versions of a kind behind.
+    #[must_use]
+    pub fn lag(self, lag: u8) -> Self {
+        Self { lag, ..self }
     }
 
     /// The first state.
@@ -123,4 +166,60 @@ impl Model {
         state.publish(self.lag);
         state
     }
+}
+
+/// The models that are explored whole in every test run. `more`: with more disturbances and caches that lag further, for
+/// those who have the time and the memory.
+#[must_use]
+pub fn table(more: bool) -> Vec<Model> {
+    let lag = if more { 2 } else { 1 };
+    let plus = u8::from(more);
+    let upload = Disk {
+        source: Source::Upload,
+        ..LEGACY
+    };
+    let late = Disk { late: true, ..LEGACY };
+    let ours = May { fail_us: true, ..NOTHING };
+    let storage = May {
+        fail_storage: true,
+        ..NOTHING
+    };
+    let started = Model {
+        started: true,
+        ..Model::of("one legacy disk of a started VM", &[LEGACY], plus).may(storage)
+    };
+    let shared = Model {
+        vms: vec![vec![0], vec![0]],
+        ..Model::of("two VMs that share a claim", &[LEGACY], plus).may(FAULTS)
+    };
+    let taken = Model {
+        lookalike: true,
+        ..Model::of("somebody else's pod has the name of ours", &[LEGACY], 1 + plus).may(FAULTS)
+    };
+    let models = vec![
+        Model::of("one legacy disk, faults of ours", &[LEGACY], 3 + plus).may(ours),
+        Model::of("one legacy disk, faults of storage", &[LEGACY], 4).may(storage),
+        Model::of("one legacy disk, both", &[LEGACY], 2 + plus).may(FAULTS),
+        Model::of("one populator disk, both", &[POPULATOR], 1 + plus).may(FAULTS),
+        Model::of("one upload disk, both", &[upload], 2 + plus).may(FAULTS),
+        Model::of("VM started and stopped", &[LEGACY], 1 + plus).may(May { run: true, ..NOTHING }),
+        Model::of("VM deleted and created again", &[LEGACY], 1 + plus).may(May {
+            recreate: true,
+            ..NOTHING
+        }),
+        Model::of("disk or claim deleted and created again", &[LEGACY], 1 + plus).may(May {
+            swap_disks: true,
+            ..NOTHING
+        }),
+        Model::of("placement and opt-in edited", &[LEGACY], 2 + plus).may(May { edit: true, ..NOTHING }),
+        Model::of("our pod deleted or evicted", &[LEGACY], 2 + plus).may(May {
+            take_pods: true,
+            ..NOTHING
+        }),
+        Model::of("a late disk", &[LEGACY, late], plus).may(FAULTS),
+        started,
+        shared,
+        taken,
+    ];
+    models.into_iter().map(|model| model.lag(lag)).collect()
 }

@@ -276,8 +276,8 @@ fn volume(model: &Model, steps: &mut Steps, claim: &Claim) {
         volume: state.volume(id).is_some(),
     };
     match volumes::next(&view) {
-        // Nobody reads it of a prime.
-        Some(volumes::Write::Ask) if id.slot % 2 == 1 => {}
+        // Read on the legacy path only: of a prime or a populator's target by nobody.
+        Some(volumes::Write::Ask) if id.slot % 2 == 1 || claim.populator => {}
         Some(volumes::Write::Ask) => steps.did(Cost::Free, "the PV controller asks a provisioner for {}", Some(id), |state| {
             edit(state, id, |claim| claim.asked = true);
         }),
@@ -320,7 +320,7 @@ fn volume(model: &Model, steps: &mut Steps, claim: &Claim) {
     // A target's node goes when the node object is gone (provisioner library v11).
     let node_gone = claim.populator && claim.node.is_some() && claim.phase == ClaimPhase::Pending;
     let gives_back = provisioner::next(&gives_back).contains(&provisioner::Write::RemoveNode) || node_gone;
-    if model.storage_faults && gives_back {
+    if model.may.fail_storage && gives_back {
         steps.did(Cost::Disturbs, "the provisioner gives the node of {} back", Some(id), |state| {
             edit(state, id, |claim| claim.node = None);
         });
@@ -368,7 +368,7 @@ fn schedule(model: &Model, steps: &mut Steps, pod: &Pod) {
                         todo,
                     });
                 });
-                if model.storage_faults && !pod.unschedulable && node == 0 {
+                if model.may.fail_storage && !pod.unschedulable && node == 0 {
                     steps.did(Cost::Disturbs, "the nodes are full: the scheduler refuses {}", Some(id), refuse);
                 }
             }
@@ -391,7 +391,7 @@ fn bind(model: &Model, steps: &mut Steps, at: usize, binding: &Binding) {
                     edit(state, claim, |claim| claim.node = Some(node));
                 }
             });
-            if model.storage_faults {
+            if model.may.fail_storage {
                 steps.did(Cost::Disturbs, "the scheduler fails half-way with {}", Some(id), |state| {
                     state.bindings.remove(at);
                 });
@@ -492,7 +492,7 @@ fn vm_steps(steps: &mut Steps, slot: usize, vmi: Option<virt::Vmi>, disks: &virt
             volumes,
             deleting: vm.deleting,
             status: vm_controller::VmStatus {
-                strategy: vm.acted,
+                strategy: Some(vm.strategy),
                 ..vm_controller::VmStatus::default()
             },
             ..vm_controller::Vm::default()
@@ -518,11 +518,6 @@ fn vm_steps(steps: &mut Steps, slot: usize, vmi: Option<virt::Vmi>, disks: &virt
             vm_controller::Write::DeleteVmi { .. } => {
                 steps.did(Cost::Free, "virt-controller deletes the VMI of {}", Some(vm.id), |state| {
                     state.vmis[slot].iter_mut().for_each(|vmi| vmi.deleting = true);
-                });
-            }
-            vm_controller::Write::SetStatus(status) if status.strategy != vm.acted => {
-                steps.did(Cost::Free, "virt-controller notes the run strategy of {}", Some(vm.id), |state| {
-                    state.vms[slot].iter_mut().for_each(|vm| vm.acted = status.strategy);
                 });
             }
             _ => {}

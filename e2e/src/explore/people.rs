@@ -1,7 +1,7 @@
 //! Steps of users and administrators.
 
-use super::models::Model;
-use super::state::{Dv, Id, Kind, Role, State, Vm};
+use super::models::{May, Model};
+use super::state::{Dv, Id, Kind, Pod, Role, State, Vm};
 use super::step::{Cost, Steps};
 use crate::world::objects::{DvPhase, PodPhase};
 use crate::world::user::{self, ToDisk, ToVm};
@@ -12,7 +12,6 @@ pub fn new_vm(id: Id, strategy: RunStrategy, asks: Option<bool>) -> Vm {
     Vm {
         id,
         strategy,
-        acted: None,
         asks,
         edited: false,
         deleting: false,
@@ -40,16 +39,14 @@ pub fn steps(model: &Model, steps: &mut Steps) {
             });
         }
     }
-    if !model.people {
-        return;
-    }
     for vm in 0..state.vms.len() {
-        to_vm(steps, vm);
+        to_vm(model.may, steps, vm);
     }
-    for disk in 0..state.dvs.len() {
+    for disk in (0..state.dvs.len()).filter(|_| model.may.swap_disks) {
         to_disk(steps, disk);
     }
-    for pod in state.pods.iter().filter(|pod| matches!(pod.role, Role::Own { .. })) {
+    let ours = |pod: &&Pod| matches!(pod.role, Role::Own { .. });
+    for pod in state.pods.iter().filter(|pod| model.may.take_pods && ours(pod)) {
         let id = pod.id;
         steps.did(Cost::Disturbs, "somebody deletes {}", Some(id), |state| {
             state.pods.retain(|pod| pod.id != id);
@@ -62,7 +59,7 @@ pub fn steps(model: &Model, steps: &mut Steps) {
     }
 }
 
-fn to_vm(steps: &mut Steps, slot: usize) {
+fn to_vm(may: May, steps: &mut Steps, slot: usize) {
     let vm = steps.state.vms[slot];
     let seen = vm.map(|vm| user::Vm {
         strategy: vm.strategy,
@@ -70,7 +67,12 @@ fn to_vm(steps: &mut Steps, slot: usize) {
         deleting: vm.deleting,
     });
     let on = Some(vm.map_or(Id::new(Kind::Vm, slot, 0), |vm| vm.id));
-    for act in user::to_vm(seen) {
+    let acts = user::to_vm(seen).into_iter().filter(|act| match act {
+        ToVm::Run(_) => may.run,
+        ToVm::Ask(_) | ToVm::EditPlacement => may.edit,
+        ToVm::Delete | ToVm::Recreate => may.recreate,
+    });
+    for act in acts {
         let (cost, what) = match act {
             ToVm::Run(RunStrategy::Halted) => (Cost::Disturbs, "a user stops {}"),
             ToVm::Run(_) => (Cost::Disturbs, "a user starts {}"),

@@ -124,7 +124,8 @@ fn vm_object(model: &Model, vm: &Vm) -> Value {
     json!({
         "metadata": meta,
         "spec": {"runStrategy": vm.strategy.as_str(), "template": {"spec": spec(model, vm.id.index(), vm.edited)}},
-        "status": {"runStrategy": vm.acted.map(super::super::world::virt_controller::vm::RunStrategy::as_str)},
+        // Halted and Always are acted on whatever was acted on before.
+        "status": {"runStrategy": vm.strategy.as_str()},
     })
 }
 

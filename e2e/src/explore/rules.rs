@@ -101,7 +101,7 @@ pub fn of_turn(sight: &Sight, turn: &Turn, tally: Tally, memory: &Memory, now: T
     if creates && tally.made > 0 && tally.lately && !tally.replaced {
         return Some("growing gaps: a second pod is made without any".into());
     }
-    if turn.decision.reason == Reason::BackingOff && tally.lately {
+    if turn.decision.reason == Reason::BackingOff && tally.lately && memory.silence(now).is_none() {
         let gap = turn.decision.wake_at.map(|at| at.duration_since(now));
         let least = Duration::from_secs(5 << tally.made.saturating_sub(1).min(5)).min(Duration::from_mins(5));
         if gap.and_then(|gap| Duration::try_from(gap).ok()).is_none_or(|gap| gap < least) {
@@ -154,7 +154,12 @@ pub fn at_rest(model: &Model, state: &State) -> Option<String> {
     if let Some(pod) = state.pods.iter().find(|pod| matches!(pod.role, Role::Own { .. })) {
         return Some(format!("no pod is left when nothing waits: {} stays for ever", pod.id.uid()));
     }
-    let stuck = (0..state.vms.len()).find(|vm| served(state, *vm) && waits(model, state, *vm));
+    // Whoever has the name of our pod stops us, and people are told.
+    let taken = |vm: usize| {
+        let lookalike = |pod: &Pod| matches!(pod.role, Role::Lookalike { vm: of } if usize::from(of) == vm);
+        state.pods.iter().any(lookalike)
+    };
+    let stuck = (0..state.vms.len()).find(|vm| !taken(*vm) && served(state, *vm) && waits(model, state, *vm));
     stuck.map(|vm| format!("a waiting claim is placed in the end: one of {} waits for ever", super::render::vm_name(vm)))
 }
 

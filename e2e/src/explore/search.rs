@@ -134,12 +134,6 @@ impl Run<'_> {
                 }
             }
             if self.parents.len() >= limit {
-                if std::env::var("SAMPLE").is_ok() {
-                    for k in [97, 98, 99] {
-                        let story = self.story("sample".into(), (self.parents.len() * k / 100) as u32, vec![]);
-                        println!("{story}");
-                    }
-                }
                 return None;
             }
         }

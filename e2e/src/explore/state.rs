@@ -95,8 +95,6 @@ impl Id {
 pub struct Vm {
     pub id: Id,
     pub strategy: RunStrategy,
-    /// The strategy that virt-controller acted on last.
-    pub acted: Option<RunStrategy>,
     pub asks: Option<bool>,
     /// Which of two node selectors the template has.
     pub edited: bool,
@@ -485,7 +483,7 @@ impl Table {
 impl Vm {
     fn walk(&self, visitor: &mut impl Visitor) {
         visitor.id(self.id);
-        let flags = (self.strategy as u64) << 16 | self.acted.map_or(0, |acted| acted as u64 + 1) << 8;
+        let flags = (self.strategy as u64) << 16;
         visitor.value(flags | self.asks.map_or(0, |asks| 1 + u64::from(asks)) << 2 | u64::from(self.edited) << 1 | u64::from(self.deleting));
     }
 }

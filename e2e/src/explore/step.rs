@@ -181,7 +181,7 @@ impl<'a> System<'a> {
                 pass(state);
             });
         }
-        if self.model.our_faults && state.replicas.iter().any(|replica| replica.at != newest) {
+        if self.model.may.fail_us && state.replicas.iter().any(|replica| replica.at != newest) {
             steps.did(Cost::Disturbs, "an hour passes in which watches and requests stall", None, pass);
         }
     }
