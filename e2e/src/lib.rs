@@ -2,7 +2,6 @@
 
 pub mod cluster;
 pub mod control_plane;
-pub mod explore;
 pub mod narrator;
 pub mod objects;
 pub mod scene;

@@ -1,9 +1,10 @@
 //! Our requests: sent, arrived, lost, and what their sender learns of it; and crashes.
 
 use super::mind::{Acted, Mind};
+use super::objects::{Id, Kind, Pod, Role};
 use super::render;
-use super::state::{Act, Id, Kind, Pod, Positions, Request, Role, State};
-use super::step::{Cost, Step, Steps, System};
+use super::state::{Act, Positions, Request, State};
+use super::step::{Cost, Step, Steps, System, name};
 use crate::world::objects::PodPhase;
 use first_consumer::api::Pod as PodView;
 use first_consumer::decide::Effect;
@@ -43,22 +44,27 @@ pub fn steps(system: &System, steps: &mut Steps) {
             }
         }
         if system.model.may.fail_us && of.minds.iter().any(|mind| mind.tally.owner.is_some()) {
-            steps.did(Cost::Disturbs, "a replica of ours crashes and starts again", None, |state| {
-                let of = &mut state.replicas[replica];
-                let minds = of.minds.iter_mut().map(|mind| std::mem::replace(mind, Mind::new()));
-                let strays: Vec<_> = minds.filter_map(|mind| mind.request).collect();
-                state.strays.extend(strays);
-            });
+            steps.did(
+                Cost::Disturbs,
+                "a replica of ours crashes and starts again",
+                None,
+                |state| {
+                    let of = &mut state.replicas[replica];
+                    let minds = of.minds.iter_mut().map(|mind| std::mem::replace(mind, Mind::new()));
+                    let strays: Vec<_> = minds.filter_map(|mind| mind.request).collect();
+                    state.strays.extend(strays);
+                },
+            );
         }
     }
     for (at, stray) in state.strays.iter().enumerate() {
         let vm = usize::from(stray.subject);
-        let step = Step::Request(9, vm, "arrives, though nobody waits for it any more");
+        let step = Step::Stray(vm, "arrives, though nobody waits for it any more");
         steps.add(Cost::Free, step, |state| {
             let request = state.strays.remove(at);
             arrive(state, &request).1
         });
-        let step = Step::Request(9, vm, "is lost on the way");
+        let step = Step::Stray(vm, "is lost on the way");
         steps.add(Cost::Free, step, |state| {
             state.strays.remove(at);
             None
@@ -67,44 +73,56 @@ pub fn steps(system: &System, steps: &mut Steps) {
 }
 
 fn answered(steps: &mut Steps, replica: usize, vm: usize, request: &Request, faults: bool) {
-    steps.add(Cost::Free, Step::Request(replica, vm, "arrives and is answered"), |state| {
-        let (outcome, broken) = arrive(state, request);
-        let now = state.time();
-        let mind = &mut state.replicas[replica].minds[vm];
-        mind.request = None;
-        match &outcome {
-            Outcome::Created(_) => {
-                // One that follows a pod of other wishes is exempt, and counts for nothing (row 17).
-                if !std::mem::take(&mut mind.tally.replaced) {
-                    mind.tally.made += 1;
-                    mind.tally.lately = true;
-                }
-            }
-            Outcome::Deleted { replaced, .. } => mind.tally.replaced = *replaced,
-            Outcome::Refused(_) | Outcome::Unanswered(_) => {}
-        }
-        mind.record(outcome, &request.turn, now);
-        broken
-    });
-    if !faults {
-        return;
-    }
-    steps.add(Cost::Disturbs, Step::Request(replica, vm, "gets no answer in time"), |state| {
-        let now = state.time();
-        let mind = &mut state.replicas[replica].minds[vm];
-        mind.request = None;
-        mind.record(Outcome::Unanswered("no answer".into()), &request.turn, now);
-        state.strays.push(request.clone());
-        None
-    });
-    if matches!(request.act, Act::Create(_)) {
-        steps.add(Cost::Disturbs, Step::Request(replica, vm, "is refused by quota"), |state| {
+    steps.add(
+        Cost::Free,
+        Step::Request(replica, vm, "arrives and is answered"),
+        |state| {
+            let (outcome, broken) = arrive(state, request);
             let now = state.time();
             let mind = &mut state.replicas[replica].minds[vm];
             mind.request = None;
-            mind.record(Outcome::Refused("exceeded quota".into()), &request.turn, now);
+            match &outcome {
+                Outcome::Created(_) => {
+                    // One that follows a pod of other wishes is exempt, and counts for nothing (row 17).
+                    if !std::mem::take(&mut mind.tally.replaced) {
+                        mind.tally.made += 1;
+                        mind.tally.lately = true;
+                    }
+                }
+                Outcome::Deleted { replaced, .. } => mind.tally.replaced = *replaced,
+                Outcome::Refused(_) | Outcome::Unanswered(_) => {}
+            }
+            mind.record(outcome, &request.turn, now);
+            broken
+        },
+    );
+    if !faults {
+        return;
+    }
+    steps.add(
+        Cost::Disturbs,
+        Step::Request(replica, vm, "gets no answer in time"),
+        |state| {
+            let now = state.time();
+            let mind = &mut state.replicas[replica].minds[vm];
+            mind.request = None;
+            mind.record(Outcome::Unanswered("no answer".into()), &request.turn, now);
+            state.strays.push(request.clone());
             None
-        });
+        },
+    );
+    if matches!(request.act, Act::Create(_)) {
+        steps.add(
+            Cost::Disturbs,
+            Step::Request(replica, vm, "is refused by quota"),
+            |state| {
+                let now = state.time();
+                let mind = &mut state.replicas[replica].minds[vm];
+                mind.request = None;
+                mind.record(Outcome::Refused("exceeded quota".into()), &request.turn, now);
+                None
+            },
+        );
     }
 }
 
@@ -125,7 +143,12 @@ fn arrive(state: &mut State, request: &Request) -> (Outcome, Option<String>) {
             let pod = Pod {
                 id: state.fresh(Kind::Pod, role.slot()),
                 role,
-                claims: listed(body.value["spec"]["volumes"].as_array().map(Vec::as_slice).unwrap_or_default()),
+                claims: listed(
+                    body.value["spec"]["volumes"]
+                        .as_array()
+                        .map(Vec::as_slice)
+                        .unwrap_or_default(),
+                ),
                 phase: PodPhase::Pending,
                 node: None,
                 unschedulable: false,
@@ -158,10 +181,10 @@ fn arrive(state: &mut State, request: &Request) -> (Outcome, Option<String>) {
             let wrong = pod.id != *meant || !matches!(pod.role, Role::Own { .. });
             let broken = wrong.then(|| {
                 format!(
-                    "only the own pod that was decided about is deleted: {:?} {} goes instead of {}",
+                    "only the own pod that was decided about is deleted: {:?}, {}, goes instead of {}",
                     pod.role,
-                    pod.id.uid(),
-                    meant.uid()
+                    name(pod.id),
+                    name(*meant)
                 )
             });
             (outcome, broken)
@@ -171,7 +194,9 @@ fn arrive(state: &mut State, request: &Request) -> (Outcome, Option<String>) {
 
 /// Slots of the claims in a pod's volumes.
 fn listed(volumes: &[serde_json::Value]) -> u16 {
-    let names = volumes.iter().filter_map(|volume| volume["persistentVolumeClaim"]["claimName"].as_str());
+    let names = volumes
+        .iter()
+        .filter_map(|volume| volume["persistentVolumeClaim"]["claimName"].as_str());
     let slots = names.filter_map(|name| (0..4).find(|disk| render::disk_name(*disk) == name));
     slots.fold(0, |bits, disk| bits | 1 << (2 * disk))
 }

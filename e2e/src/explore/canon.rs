@@ -1,7 +1,7 @@
 //! Identity of states: two states are one if they differ only in which UIDs they use, in times that are over, or in what
 //! nobody will look at again.
 
-use super::state::Id;
+use super::objects::Id;
 use k8s_openapi::jiff::Timestamp;
 
 /// Visits everything that a state's identity depends on, always in the same order.
@@ -26,7 +26,8 @@ impl Default for Lives {
 
 impl Visitor for Lives {
     fn id(&mut self, id: Id) {
-        self.0[id.place()] |= 1 << id.life;
+        // A brain that goes on for ever is stopped by the rules long before this matters.
+        self.0[id.place()] |= 1 << id.life.min(63);
     }
 
     fn value(&mut self, _: u64) {}
@@ -41,7 +42,7 @@ impl Lives {
 
     /// The age of a life among those that occur.
     fn rank(&self, id: Id) -> u64 {
-        u64::from((self.0[id.place()] & ((1 << id.life) - 1)).count_ones())
+        u64::from((self.0[id.place()] & ((1 << id.life.min(63)) - 1)).count_ones())
     }
 }
 

@@ -2,9 +2,11 @@
 
 use super::canon::{Digest, Tokens, Visitor};
 use super::models::Model;
+use super::objects::{Body, Id, KINDS};
 use super::render;
 use super::rules;
-use super::state::{Body, Id, KINDS, Positions, Request, Seen, State, Table};
+use super::seen::{Seen, Table};
+use super::state::{Positions, Request, State};
 use first_consumer::decide::{self, Decision, Effect, Settings, Turn};
 use first_consumer::index::Index;
 use first_consumer::memory::{Memory, Outcome, Wishes};
@@ -164,7 +166,7 @@ impl<'a> Minds<'a> {
     }
 
     /// What comes of a turn at these positions; `None` if it neither writes nor remembers anything new.
-    pub fn turn(&self, state: &State, replica: usize, vm: usize, at: &Positions) -> Option<Arc<Acted>> {
+    pub fn turn(&self, state: &State, replica: usize, vm: usize, at: Positions) -> Option<Arc<Acted>> {
         let mind = &state.replicas[replica].minds[vm];
         let tables: [&Table; KINDS.len()] = std::array::from_fn(|kind| &*state.history[kind][usize::from(at[kind])]);
         let mut digest = Digest::default();
@@ -175,7 +177,11 @@ impl<'a> Minds<'a> {
         push(&mut digest, mind.memory.tokens.digest);
         let tally = mind.tally;
         digest.push(u64::from(tally.made) << 2 | u64::from(tally.lately) << 1 | u64::from(tally.replaced));
-        digest.push(tally.owner.map_or(0, |owner| 1 + (owner.place() as u64) << 8 | u64::from(owner.life)));
+        digest.push(
+            tally
+                .owner
+                .map_or(0, |owner| ((1 + owner.place() as u64) << 8) | u64::from(owner.life)),
+        );
         digest.push((vm as u64) << 8 | u64::from(state.now));
         let key = digest.done();
         if let Some(known) = self.turns.borrow().get(&key) {
@@ -252,7 +258,10 @@ impl<'a> Minds<'a> {
             Effect::Nothing | Effect::Create(_) => String::new(),
         };
         let mut outcome = Digest::default();
-        push(&mut outcome, Digest::text(&format!("{flags}{tally:?}{:?}{broken:?}", Wishes::of(&observed))));
+        push(
+            &mut outcome,
+            Digest::text(&format!("{flags}{tally:?}{:?}{broken:?}", Wishes::of(&observed))),
+        );
         push(&mut outcome, memory.tokens.digest);
         push(&mut outcome, body.as_ref().map_or(0, |body| body.tokens.digest));
         Some(Arc::new(Acted {

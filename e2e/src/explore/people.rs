@@ -1,7 +1,8 @@
 //! Steps of users and administrators.
 
 use super::models::{May, Model};
-use super::state::{Dv, Id, Kind, Pod, Role, State, Vm};
+use super::objects::{Dv, Id, Kind, Pod, Role, Vm};
+use super::state::State;
 use super::step::{Cost, Steps};
 use crate::world::objects::{DvPhase, PodPhase};
 use crate::world::user::{self, ToDisk, ToVm};
@@ -52,9 +53,18 @@ pub fn steps(model: &Model, steps: &mut Steps) {
             state.pods.retain(|pod| pod.id != id);
         });
         if !pod.phase.is_final() {
-            steps.did(Cost::Disturbs, "a node shuts down or evicts: {} fails", Some(id), |state| {
-                state.pods.iter_mut().filter(|pod| pod.id == id).for_each(|pod| pod.phase = PodPhase::Failed);
-            });
+            steps.did(
+                Cost::Disturbs,
+                "a node shuts down or evicts: {} fails",
+                Some(id),
+                |state| {
+                    state
+                        .pods
+                        .iter_mut()
+                        .filter(|pod| pod.id == id)
+                        .for_each(|pod| pod.phase = PodPhase::Failed);
+                },
+            );
         }
     }
 }
@@ -108,7 +118,9 @@ fn to_disk(steps: &mut Steps, disk: usize) {
         let on = Some(dv.unwrap_or(Id::new(Kind::Dv, disk, 0)));
         match act {
             ToDisk::Create if state.awaited >> disk & 1 == 1 => {}
-            ToDisk::Create => steps.did(Cost::Optional, "a user creates {} again", on, |state| create_disk(state, disk)),
+            ToDisk::Create => steps.did(Cost::Optional, "a user creates {} again", on, |state| {
+                create_disk(state, disk);
+            }),
             // In the background: the garbage collector takes the claim later.
             ToDisk::Delete => steps.did(Cost::Disturbs, "a user deletes {}", on, |state| state.dvs[disk] = None),
             ToDisk::DeleteClaim => steps.did(Cost::Disturbs, "a user deletes the claim of {}", on, |state| {

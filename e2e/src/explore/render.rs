@@ -1,7 +1,9 @@
 //! What is seen, as the API objects that the product reads.
 
 use super::models::Model;
-use super::state::{Id, Kind, Pod, Role, Seen, SeenClaim, SeenPod, Vm, Vmi, time};
+use super::objects::{Id, Kind, Pod, Role, Vm, Vmi};
+use super::seen::{Seen, SeenClaim, SeenPod};
+use super::state::time;
 use crate::world::objects::{ClaimPhase, DvPhase, Source};
 use first_consumer::api::{
     DataVolume, Namespace, PersistentVolumeClaim, Pod as PodView, StorageClass, VirtualMachine, VirtualMachineInstance,
@@ -49,7 +51,7 @@ pub fn disk_name(disk: usize) -> String {
 }
 
 pub fn claim_name(id: Id, owner: Id) -> String {
-    if id.slot % 2 == 0 {
+    if id.slot.is_multiple_of(2) {
         disk_name(id.index() / 2)
     } else {
         format!("prime-{}", owner.uid())
@@ -91,7 +93,7 @@ pub fn parse<V: serde::de::DeserializeOwned>(value: &Value) -> Option<V> {
 /// The product's view of what is seen.
 pub fn view(model: &Model, seen: &Seen) -> Option<View> {
     match seen {
-        Seen::Vm(vm) => parse(&vm_object(model, vm)).map(View::Vm),
+        Seen::Vm(vm) => parse(&vm_object(model, *vm)).map(View::Vm),
         Seen::Vmi(vmi) => parse(&vmi_object(model, vmi)).map(View::Vmi),
         Seen::Dv(id, phase) => parse(&dv_object(*id, *phase)).map(View::Dv),
         Seen::Claim(claim) => parse(&claim_object(model, claim)).map(View::Claim),
@@ -116,7 +118,7 @@ fn spec(model: &Model, vm: usize, edited: bool) -> Value {
     json!({"nodeSelector": {"zone": if edited { "b" } else { "a" }}, "volumes": volumes.collect::<Vec<_>>()})
 }
 
-fn vm_object(model: &Model, vm: &Vm) -> Value {
+fn vm_object(model: &Model, vm: Vm) -> Value {
     let mut meta = meta(&vm_name(vm.id.index()), vm.id, vm.deleting);
     if let Some(asks) = vm.asks {
         meta["annotations"]["first-consumer.kubevirt.io/provision"] = json!(asks.to_string());
@@ -132,7 +134,12 @@ fn vm_object(model: &Model, vm: &Vm) -> Value {
 fn vmi_object(model: &Model, vmi: &Vmi) -> Value {
     let mut meta = meta(&vm_name(vmi.id.index()), vmi.id, vmi.deleting);
     meta["creationTimestamp"] = json!(time(vmi.born).to_string());
-    meta["ownerReferences"] = owner("kubevirt.io/v1", "VirtualMachine", &vm_name(vmi.owner.index()), vmi.owner);
+    meta["ownerReferences"] = owner(
+        "kubevirt.io/v1",
+        "VirtualMachine",
+        &vm_name(vmi.owner.index()),
+        vmi.owner,
+    );
     json!({
         "metadata": meta,
         "spec": spec(model, vmi.id.index(), vmi.edited),
@@ -175,7 +182,10 @@ fn claim_object(model: &Model, claim: &SeenClaim) -> Value {
 
 /// A pod as the API server has it.
 pub fn pod_object(pod: &Pod) -> Value {
-    let mut object = pod.body.as_ref().map_or_else(|| foreign_pod(pod), |body| body.value.clone());
+    let mut object = pod
+        .body
+        .as_ref()
+        .map_or_else(|| foreign_pod(pod), |body| body.value.clone());
     object["metadata"]["uid"] = json!(pod.id.uid());
     if pod.deleting {
         object["metadata"]["deletionTimestamp"] = json!("2020-01-01T00:00:00Z");

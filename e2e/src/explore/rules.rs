@@ -2,7 +2,10 @@
 
 use super::mind::Tally;
 use super::models::Model;
-use super::state::{Id, KINDS, Pod, Role, Seen, SeenPod, State, Table};
+use super::objects::{Id, KINDS, Pod, Role};
+use super::seen::{Seen, SeenPod, Table};
+use super::state::State;
+use super::step::name;
 use crate::world::objects::{ClaimPhase, DvPhase};
 use crate::world::virt_controller::{VmiPhase, vm::RunStrategy};
 use first_consumer::decide::{Effect, Turn};
@@ -41,8 +44,9 @@ impl<'a> Sight<'a> {
     }
 
     fn launcher(&self) -> bool {
-        self.pods()
-            .any(|pod| matches!(pod.role, Role::Launcher { vmi, .. } if vmi.index() == self.vm) && !pod.phase.is_final())
+        self.pods().any(|pod| {
+            matches!(pod.role, Role::Launcher { vmi, .. } if vmi.index() == self.vm) && !pod.phase.is_final()
+        })
     }
 
     fn owner(&self) -> Option<Id> {
@@ -63,7 +67,8 @@ impl<'a> Sight<'a> {
             Seen::Claim(claim) => Some(claim),
             _ => None,
         });
-        let mut ours = claims.filter(|claim| claim.id.slot % 2 == 0 && self.model.vms[self.vm].contains(&(claim.id.index() / 2)));
+        let mut ours =
+            claims.filter(|claim| claim.id.slot % 2 == 0 && self.model.vms[self.vm].contains(&(claim.id.index() / 2)));
         ours.all(|claim| claim.phase == ClaimPhase::Bound)
     }
 
@@ -90,7 +95,9 @@ pub fn of_turn(sight: &Sight, turn: &Turn, tally: Tally, memory: &Memory, now: T
         if creates {
             return Some("no own pod while a launcher lives: one is made although a launcher is seen".into());
         }
-        let kept = sight.own_pod().filter(|pod| !pod.deleting && turn.effect == Effect::Nothing);
+        let kept = sight
+            .own_pod()
+            .filter(|pod| !pod.deleting && turn.effect == Effect::Nothing);
         if let Some(pod) = kept
             && !memory.has_deleted(&Uid::from(&*pod.id.uid()))
             && memory.silence(now).is_none()
@@ -104,7 +111,10 @@ pub fn of_turn(sight: &Sight, turn: &Turn, tally: Tally, memory: &Memory, now: T
     if turn.decision.reason == Reason::BackingOff && tally.lately && memory.silence(now).is_none() {
         let gap = turn.decision.wake_at.map(|at| at.duration_since(now));
         let least = Duration::from_secs(5 << tally.made.saturating_sub(1).min(5)).min(Duration::from_mins(5));
-        if gap.and_then(|gap| Duration::try_from(gap).ok()).is_none_or(|gap| gap < least) {
+        if gap
+            .and_then(|gap| Duration::try_from(gap).ok())
+            .is_none_or(|gap| gap < least)
+        {
             return Some(format!("growing gaps: after {} pods the gap is {gap:?}", tally.made));
         }
     }
@@ -152,7 +162,10 @@ pub fn of_state(state: &State) -> Option<String> {
 /// What is wrong when nothing more happens.
 pub fn at_rest(model: &Model, state: &State) -> Option<String> {
     if let Some(pod) = state.pods.iter().find(|pod| matches!(pod.role, Role::Own { .. })) {
-        return Some(format!("no pod is left when nothing waits: {} stays for ever", pod.id.uid()));
+        return Some(format!(
+            "no pod is left when nothing waits: {} stays for ever",
+            name(pod.id)
+        ));
     }
     // Whoever has the name of our pod stops us, and people are told.
     let taken = |vm: usize| {
@@ -160,7 +173,12 @@ pub fn at_rest(model: &Model, state: &State) -> Option<String> {
         state.pods.iter().any(lookalike)
     };
     let stuck = (0..state.vms.len()).find(|vm| !taken(*vm) && served(state, *vm) && waits(model, state, *vm));
-    stuck.map(|vm| format!("a waiting claim is placed in the end: one of {} waits for ever", super::render::vm_name(vm)))
+    stuck.map(|vm| {
+        format!(
+            "a waiting claim is placed in the end: one of {} waits for ever",
+            super::render::vm_name(vm)
+        )
+    })
 }
 
 /// Whether we, or for a started VM virt-controller, ought to serve it (design section 4).

@@ -42,7 +42,10 @@ impl fmt::Display for Report {
         } = self;
         let whole = if self.whole { "" } else { ", NOT WHOLE" };
         let seconds = self.elapsed.as_secs_f64();
-        write!(f, "{model}: {states} states, {steps} steps, {turns} turns, depth {depth}, {seconds:.1} s{whole}")
+        write!(
+            f,
+            "{model}: {states} states, {steps} steps, {turns} turns, depth {depth}, {seconds:.1} s{whole}"
+        )
     }
 }
 
@@ -149,6 +152,7 @@ impl Run<'_> {
     fn settle_in(&mut self, from: &State, order: usize) -> Option<(String, Vec<String>)> {
         let mut state = from.clone();
         let mut path = Vec::new();
+        let mut made = 0;
         let mut lines = vec!["-- from here on nothing disturbs --".to_owned()];
         let broken = loop {
             let digest = state.digest();
@@ -168,17 +172,21 @@ impl Run<'_> {
                     Cost::Optional | Cost::Disturbs => {}
                 }
             }
-            let next = if order == 0 { free.into_iter().next() } else { free.pop() };
+            let next = if order == 0 {
+                free.into_iter().next()
+            } else {
+                free.pop()
+            };
             let Some(next) = next.or(time) else {
                 break rules::at_rest(self.system.model, &state);
             };
             lines.push(next.step.to_string());
+            made += u8::from(next.step.creates());
             if next.broken.is_some() {
                 break next.broken;
             }
             state = next.state;
-            let most = state.replicas.iter().flat_map(|replica| &replica.minds).map(|mind| mind.tally.made).max();
-            if most > Some(MOST_PODS + self.system.model.budget) {
+            if made > MOST_PODS + self.system.model.budget {
                 break Some("growing gaps: pods are made and deleted for ever".to_owned());
             }
         };

@@ -4,9 +4,10 @@ use super::api;
 use super::mind::{Acted, Brain, Minds};
 use super::models::Model;
 use super::neighbours;
+use super::objects::{Claim, Id, KINDS, Kind, Role};
 use super::people;
 use super::render;
-use super::state::{Id, KINDS, Kind, Positions, Role, State};
+use super::state::{Positions, Replica, State};
 use first_consumer::decide::Effect;
 use std::fmt;
 use std::sync::Arc;
@@ -31,8 +32,18 @@ pub enum Step {
     Did(&'static str, Option<Id>),
     /// A replica took a turn for a subject at these positions.
     Turn(usize, usize, Arc<Acted>, [(u8, u8); KINDS.len()]),
-    /// The same, but for what became of a request of ours.
+    /// Something became of the request of this replica for this subject.
     Request(usize, usize, &'static str),
+    /// Something became of a request that nobody waits for any more.
+    Stray(usize, &'static str),
+}
+
+impl Step {
+    /// A create was sent.
+    #[must_use]
+    pub fn creates(&self) -> bool {
+        matches!(self, Self::Turn(_, _, acted, _) if matches!(acted.effect, Effect::Create(_)))
+    }
 }
 
 impl fmt::Display for Step {
@@ -40,6 +51,7 @@ impl fmt::Display for Step {
         match self {
             Self::Did(what, None) => f.write_str(what),
             Self::Did(what, Some(id)) => write!(f, "{}", what.replace("{}", &name(*id))),
+            Self::Stray(vm, what) => write!(f, "an earlier request for {} {what}", render::vm_name(*vm)),
             Self::Request(replica, vm, what) => {
                 write!(f, "replica {replica}, {}: the request {what}", render::vm_name(*vm))
             }
@@ -50,7 +62,11 @@ impl fmt::Display for Step {
                     Effect::Delete { .. } => "sends a delete",
                 };
                 let (vm, decision) = (render::vm_name(*vm), &acted.decision);
-                write!(f, "replica {replica}, {vm}: {:?}, {}, {sends}", decision.action, decision.reason)?;
+                write!(
+                    f,
+                    "replica {replica}, {vm}: {:?}, {}, {sends}",
+                    decision.action, decision.reason
+                )?;
                 let lag = KINDS.iter().zip(at).filter(|(_, (at, newest))| at < newest);
                 for (kind, (at, newest)) in lag {
                     write!(f, "; it has not seen the last {} of {kind:?}", newest - at)?;
@@ -163,10 +179,10 @@ impl<'a> System<'a> {
     fn time(&self, steps: &mut Steps) {
         let state = steps.state;
         let newest = newest(state);
-        let busy = |(replica, of): (usize, &super::state::Replica)| {
+        let busy = |(replica, of): (usize, &Replica)| {
             (0..of.minds.len()).any(|vm| {
                 let acts = |acted: Arc<Acted>| acted.effect != Effect::Nothing;
-                of.minds[vm].request.is_some() || self.minds.turn(state, replica, vm, &newest).is_some_and(acts)
+                of.minds[vm].request.is_some() || self.minds.turn(state, replica, vm, newest).is_some_and(acts)
             })
         };
         let pass = |state: &mut State| {
@@ -182,7 +198,12 @@ impl<'a> System<'a> {
             });
         }
         if self.model.may.fail_us && state.replicas.iter().any(|replica| replica.at != newest) {
-            steps.did(Cost::Disturbs, "an hour passes in which watches and requests stall", None, pass);
+            steps.did(
+                Cost::Disturbs,
+                "an hour passes in which watches and requests stall",
+                None,
+                pass,
+            );
         }
     }
 
@@ -195,7 +216,7 @@ impl<'a> System<'a> {
             loop {
                 for vm in 0..of.minds.len() {
                     if of.minds[vm].request.is_none()
-                        && let Some(acted) = self.minds.turn(state, replica, vm, &at)
+                        && let Some(acted) = self.minds.turn(state, replica, vm, at)
                         // Who has seen less may still see all that who has seen more can.
                         && !taken.iter().any(|(of, outcome, seen)| {
                             *of == vm && *outcome == acted.outcome && seen.iter().zip(&at).all(|(less, more)| less <= more)
@@ -211,7 +232,7 @@ impl<'a> System<'a> {
                         });
                     }
                 }
-                if !advance(&mut at, &of.at, &newest) {
+                if !advance(&mut at, of.at, newest) {
                     break;
                 }
             }
@@ -225,7 +246,7 @@ fn newest(state: &State) -> Positions {
 }
 
 /// The next positions between the oldest and the newest; `false` after the last.
-fn advance(at: &mut Positions, oldest: &Positions, newest: &Positions) -> bool {
+fn advance(at: &mut Positions, oldest: Positions, newest: Positions) -> bool {
     for kind in 0..KINDS.len() {
         if at[kind] < newest[kind] {
             at[kind] += 1;
@@ -244,7 +265,7 @@ fn ages(state: &State) -> bool {
 }
 
 /// The claims that are not there are `None`.
-pub fn claims_of(state: &State, claims: u16) -> impl Iterator<Item = Option<&super::state::Claim>> {
+pub fn claims_of(state: &State, claims: u16) -> impl Iterator<Item = Option<&Claim>> {
     (0..state.claims.len())
         .filter(move |slot| claims >> slot & 1 == 1)
         .map(|slot| state.claims[slot].as_ref())

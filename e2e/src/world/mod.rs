@@ -3,7 +3,7 @@
 //!
 //! A model is a function from what one reconcile of the real component reads (a small, typed *view*) to the writes that
 //! this reconcile would make, in order. No clock, no I/O: time is an argument where a rule needs it. The same models
-//! are driven against a real API server by [`crate::stand_in`], and can be explored by a model checker: state is
+//! are driven against a real API server by `stand_in`, and can be explored by a model checker: state is
 //! `Clone + Eq + Hash + Ord`, and the functions are deterministic.
 //!
 //! Nothing here is shared with the product: the rules come from the CDI and KubeVirt sources, named at each function

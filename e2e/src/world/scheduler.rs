@@ -41,9 +41,18 @@ pub fn look(claims: &[Option<Claim>], nodes: u8) -> Vec<Verdict> {
     if claims.iter().any(hopeless) {
         return vec![Verdict::Unschedulable];
     }
-    let pinned = |node: u8| claims.iter().flatten().all(|claim| claim.node.is_none_or(|pin| pin == node));
+    let pinned = |node: u8| {
+        claims
+            .iter()
+            .flatten()
+            .all(|claim| claim.node.is_none_or(|pin| pin == node))
+    };
     let fit: Vec<_> = (0..nodes).filter(|node| pinned(*node)).map(Verdict::Node).collect();
-    if fit.is_empty() { vec![Verdict::Unschedulable] } else { fit }
+    if fit.is_empty() {
+        vec![Verdict::Unschedulable]
+    } else {
+        fit
+    }
 }
 
 /// The next write of a binding cycle that has begun. It never takes an annotation back, and goes on when the pod is
@@ -92,7 +101,10 @@ mod tests {
         let immediate = Claim { late: false, ..LATE };
         assert_eq!(look(&[Some(LATE)], 2), [Verdict::Node(0), Verdict::Node(1)]);
         assert_eq!(look(&[Some(LATE), Some(chosen)], 2), [Verdict::Node(1)]);
-        assert_eq!(look(&[Some(chosen), Some(Claim { node: Some(0), ..LATE })], 2), [Verdict::Unschedulable]);
+        assert_eq!(
+            look(&[Some(chosen), Some(Claim { node: Some(0), ..LATE })], 2),
+            [Verdict::Unschedulable]
+        );
         assert_eq!(look(&[Some(immediate)], 2), [Verdict::Unschedulable]);
         assert_eq!(look(&[None], 2), [Verdict::Unschedulable]);
     }
@@ -100,7 +112,10 @@ mod tests {
     #[test]
     fn annotations_go_on_without_the_pod_and_a_node_that_is_given_back_ends_the_cycle() {
         let chosen = Claim { node: Some(1), ..LATE };
-        let bound = Claim { phase: ClaimPhase::Bound, ..chosen };
+        let bound = Claim {
+            phase: ClaimPhase::Bound,
+            ..chosen
+        };
         assert_eq!(bind(Some(true), false, &[Some(LATE)]), Some(Write::Annotate));
         assert_eq!(bind(None, true, &[Some(chosen)]), None);
         assert_eq!(bind(None, true, &[Some(bound)]), Some(Write::Bind));

@@ -57,12 +57,25 @@ mod tests {
 
     #[test]
     fn a_late_claim_is_asked_for_when_it_has_a_node_and_bound_when_it_has_a_volume() {
-        let late = View { late: true, ..View::default() };
+        let late = View {
+            late: true,
+            ..View::default()
+        };
         assert_eq!(next(&late), None);
         assert_eq!(next(&View { node: true, ..late }), Some(Write::Ask));
-        assert_eq!(next(&View { node: true, asked: true, ..late }), None);
+        assert_eq!(
+            next(&View {
+                node: true,
+                asked: true,
+                ..late
+            }),
+            None
+        );
         assert_eq!(next(&View { volume: true, ..late }), Some(Write::Bind));
-        let bound = View { phase: ClaimPhase::Bound, ..late };
+        let bound = View {
+            phase: ClaimPhase::Bound,
+            ..late
+        };
         assert_eq!(next(&bound), Some(Write::Lose));
         assert_eq!(next(&View { volume: true, ..bound }), None);
     }
