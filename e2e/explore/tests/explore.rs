@@ -14,6 +14,8 @@ use first_consumer_explore::explore::models::{self, FAULTS, LEGACY, May, NOTHING
 use first_consumer_explore::explore::{Brain, Model, Product, explore};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// More than any model of the table has.
 const LIMIT: usize = 30_000_000;
@@ -22,32 +24,27 @@ const LIMIT: usize = 30_000_000;
 fn every_model_holds() {
     // `hack/explore.sh` sets it.
     let more = std::env::var("EXPLORE_MORE").is_ok_and(|more| !more.is_empty());
-    // The table's models, dealt to two threads.
     let table = models::table(more);
-    let (mut states, mut stories) = (0, Vec::new());
-    std::thread::scope(|scope| {
-        let hands: Vec<_> = (0..2)
-            .map(|hand| {
-                let table = &table;
-                scope.spawn(move || {
-                    let mine = table.iter().skip(hand).step_by(2);
-                    let report = |model| {
-                        let report = explore(model, &Product, LIMIT);
-                        println!("{report}");
-                        report
-                    };
-                    mine.map(report).collect::<Vec<_>>()
-                })
-            })
-            .collect();
-        for report in hands.into_iter().flat_map(|hand| hand.join().expect("an exploration")) {
-            states += report.states;
-            match report.broken {
-                Some(story) => stories.push(format!("{}: {story}", report.model)),
-                None => assert!(report.whole, "{}: not whole", report.model),
-            }
+    let (next, reports) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let explore_rest = || {
+        while let Some(model) = table.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let report = explore(model, &Product, LIMIT);
+            println!("{report}");
+            reports.lock().expect("the other thread's reports").push(report);
         }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(explore_rest);
+        scope.spawn(explore_rest);
     });
+    let (mut states, mut stories) = (0, Vec::new());
+    for report in reports.into_inner().expect("all reports") {
+        states += report.states;
+        match report.broken {
+            Some(story) => stories.push(format!("{}: {story}", report.model)),
+            None => assert!(report.whole, "{}: not whole", report.model),
+        }
+    }
     println!("{} models, {states} states", table.len());
     assert!(stories.is_empty(), "{}", stories.join("\n"));
 }
