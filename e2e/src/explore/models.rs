@@ -197,7 +197,7 @@ pub fn table(more: bool) -> Vec<Model> {
     };
     let started = Model {
         started: true,
-        ..Model::of("one legacy disk of a started VM", &[LEGACY], plus).may(storage)
+        ..Model::of("one legacy disk of a started VM", &[LEGACY], 1 + plus).may(storage)
     };
     let shared = Model {
         vms: vec![vec![0], vec![0]],
@@ -216,12 +216,13 @@ pub fn table(more: bool) -> Vec<Model> {
         )
         .may(ours)
     };
+    // The largest first, so that two threads end together.
     let models = vec![
+        Model::of("one populator disk, both", &[POPULATOR], 2 + plus).may(FAULTS),
         replicas,
-        Model::of("one legacy disk, faults of ours", &[LEGACY], 3 + plus).may(ours),
+        Model::of("one legacy disk, faults of ours", &[LEGACY], 4 + plus).may(ours),
         Model::of("one legacy disk, faults of storage", &[LEGACY], 4).may(storage),
         Model::of("one legacy disk, both", &[LEGACY], 2 + plus).may(FAULTS),
-        Model::of("one populator disk, both", &[POPULATOR], 1 + plus).may(FAULTS),
         Model::of("one upload disk, both", &[upload], 2 + plus).may(FAULTS),
         Model::of("VM started and stopped", &[LEGACY], 1 + plus).may(May { run: true, ..NOTHING }),
         Model::of("VM deleted and created again", &[LEGACY], 1 + plus).may(May {
