@@ -165,3 +165,231 @@ fn fills_prime_claim(claim: &PersistentVolumeClaim) -> bool {
     let source = claim.spec.data_source_ref.as_ref().map(|source| &*source.kind);
     matches!(source, Some("VolumeImportSource" | "VolumeUploadSource"))
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// A claim `disk` and its DataVolume, to be changed.
+    struct Pieces {
+        claim: Value,
+        class: Value,
+        data_volume: Value,
+        prime: bool,
+    }
+
+    fn waiting() -> Pieces {
+        Pieces {
+            claim: json!({
+                "metadata": {"name": "disk", "uid": "claim", "annotations": {}, "ownerReferences":
+                    [{"kind": "DataVolume", "name": "disk", "uid": "dv", "controller": true}]},
+                "spec": {"storageClassName": "late", "accessModes": ["ReadWriteOnce"]},
+                "status": {"phase": "Pending"},
+            }),
+            class: json!({"metadata": {"name": "late"}, "provisioner": "example.com/local",
+                "volumeBindingMode": "WaitForFirstConsumer"}),
+            data_volume: json!({"metadata": {"name": "disk", "uid": "dv"}, "status": {"phase": "WaitForFirstConsumer"}}),
+            prime: false,
+        }
+    }
+
+    fn populated(source: &str) -> Pieces {
+        let mut pieces = waiting();
+        pieces.claim["spec"]["dataSourceRef"] = json!({"kind": source, "name": "source"});
+        pieces.data_volume["status"]["phase"] = json!("PendingPopulation");
+        pieces
+    }
+
+    impl Pieces {
+        fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+            change(&mut self);
+            self
+        }
+
+        fn node(self) -> Self {
+            self.with(|p| p.claim["metadata"]["annotations"][SELECTED] = json!("node-1"))
+        }
+
+        fn bound(self) -> Self {
+            self.with(|p| {
+                p.claim["spec"]["volumeName"] = json!("pv");
+                p.claim["status"]["phase"] = json!("Bound");
+            })
+        }
+
+        fn phase(self, phase: &str) -> Self {
+            self.with(|p| p.data_volume["status"]["phase"] = json!(phase))
+        }
+
+        fn immediate(self) -> Self {
+            self.with(|p| {
+                p.claim["metadata"]["annotations"]["cdi.kubevirt.io/storage.bind.immediate.requested"] = json!("");
+            })
+        }
+
+        fn read(self) -> Claim {
+            let view = |value: Value| serde_json::from_value(value);
+            Claim::new(
+                &serde_json::from_value(self.claim).expect("a claim"),
+                Some(&view(self.class).expect("a class")),
+                Some(&serde_json::from_value(self.data_volume).expect("a DataVolume")),
+                self.prime,
+            )
+        }
+    }
+
+    const SELECTED: &str = "volume.kubernetes.io/selected-node";
+
+    /// CDI reference section 9, row by row: does the claim need a consumer, and has it its node.
+    #[test]
+    fn the_combinations_of_phases() {
+        let import = || populated("VolumeImportSource");
+        let clone = || populated("VolumeCloneSource");
+        let table = [
+            ("unset, Pending", waiting().phase("").read(), false, false),
+            ("Pending, Pending", waiting().phase("Pending").read(), false, false),
+            ("WFFC, Pending, no node", waiting().read(), true, false),
+            (
+                "WFFC, Pending, no node, immediate",
+                waiting().immediate().read(),
+                false,
+                false,
+            ),
+            ("WFFC, Pending, node", waiting().node().read(), false, true),
+            ("WFFC, Bound", waiting().bound().read(), false, true),
+            (
+                "PVCBound, Bound",
+                waiting().bound().phase("PVCBound").read(),
+                false,
+                true,
+            ),
+            (
+                "ImportInProgress, Bound",
+                waiting().bound().phase("ImportInProgress").read(),
+                false,
+                true,
+            ),
+            ("Paused, Bound", waiting().bound().phase("Paused").read(), false, true),
+            ("PP, Pending, no node", import().read(), true, false),
+            (
+                "PP, Pending, no node, prime",
+                import().with(|p| p.prime = true).read(),
+                false,
+                false,
+            ),
+            (
+                "PP, Pending, no node, upload's prime",
+                populated("VolumeUploadSource").with(|p| p.prime = true).read(),
+                false,
+                false,
+            ),
+            (
+                "PP, Pending, no node, clone",
+                clone().with(|p| p.prime = true).read(),
+                true,
+                false,
+            ),
+            ("PP, Pending, node", import().node().read(), false, true),
+            ("PP, Bound", import().bound().read(), false, true),
+            (
+                "CloneInProgress, Pending, node",
+                clone().node().phase("CloneInProgress").read(),
+                false,
+                true,
+            ),
+            (
+                "CloneScheduled, Pending, no node",
+                clone().phase("CloneScheduled").read(),
+                false,
+                false,
+            ),
+            ("Succeeded, Pending", import().phase("Succeeded").read(), false, false),
+            (
+                "Succeeded, Bound",
+                waiting().bound().phase("Succeeded").read(),
+                false,
+                true,
+            ),
+            ("Failed, Pending", waiting().phase("Failed").read(), false, false),
+            ("Unknown, Pending", waiting().phase("Unknown").read(), false, false),
+            (
+                "Lost",
+                waiting()
+                    .bound()
+                    .with(|p| p.claim["status"]["phase"] = json!("Lost"))
+                    .read(),
+                false,
+                false,
+            ),
+        ];
+        for (name, claim, needs, placed) in table {
+            assert_eq!((claim.needs, claim.placed), (needs, placed), "{name}: {claim:?}");
+        }
+    }
+
+    #[test]
+    fn each_condition_of_need_is_needed() {
+        let not = |change: fn(&mut Pieces)| assert!(!waiting().with(change).read().needs);
+        not(|p| p.class["volumeBindingMode"] = json!("Immediate"));
+        not(|p| p.class["volumeBindingMode"] = Value::Null);
+        not(|p| p.claim["metadata"]["deletionTimestamp"] = json!("2027-01-15T08:00:00Z"));
+        not(|p| p.claim["metadata"]["ownerReferences"] = json!([]));
+        not(|p| p.claim["metadata"]["ownerReferences"][0]["uid"] = json!("an earlier life"));
+        not(|p| p.claim["metadata"]["ownerReferences"][0]["kind"] = json!("Other"));
+        not(|p| p.claim["metadata"]["ownerReferences"][0]["controller"] = json!(false));
+        let class_missing = Claim::new(
+            &serde_json::from_value(waiting().claim).expect("a claim"),
+            None,
+            None,
+            false,
+        );
+        assert!(!class_missing.needs && !class_missing.late);
+    }
+
+    #[test]
+    fn without_a_provisioner_a_node_alone_places_nothing() {
+        let fixed = || waiting().with(|p| p.class["provisioner"] = json!("kubernetes.io/no-provisioner"));
+        assert!(fixed().node().read().needs);
+        assert!(fixed().bound().read().placed);
+        assert!(
+            !waiting()
+                .with(|p| p.claim["metadata"]["annotations"][SELECTED] = json!(""))
+                .read()
+                .placed
+        );
+    }
+
+    #[test]
+    fn stripped_is_a_legacy_claim_that_a_provisioner_gave_back() {
+        let asked = |p: &mut Pieces| {
+            p.claim["metadata"]["annotations"]["volume.kubernetes.io/storage-provisioner"] = json!("example.com/local");
+        };
+        assert!(waiting().with(asked).read().stripped);
+        assert!(!waiting().read().stripped);
+        assert!(!waiting().node().with(asked).read().stripped);
+        assert!(!populated("VolumeImportSource").with(asked).read().stripped);
+    }
+
+    #[test]
+    fn a_holding_pod_waits_until_legacy_claims_are_bound() {
+        assert!(waiting().node().read().released(false));
+        assert!(!waiting().node().read().released(true));
+        assert!(waiting().bound().read().released(true));
+        assert!(populated("VolumeImportSource").node().read().released(true));
+        let at_once = waiting().with(|p| p.class["volumeBindingMode"] = json!("Immediate"));
+        assert!(
+            at_once.read().released(false),
+            "whose class binds at once is nobody's work"
+        );
+    }
+
+    #[test]
+    fn a_snapshot_or_claim_as_source_is_no_populator() {
+        for source in ["PersistentVolumeClaim", "VolumeSnapshot"] {
+            assert_eq!(populated(source).read().path, Path::Legacy);
+        }
+        assert_eq!(populated("SomethingElse").read().path, Path::Populator);
+    }
+}

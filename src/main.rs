@@ -1,24 +1,41 @@
 //! The `first-consumer` binary: parses the command line, calls the library, and maps an error to an exit code.
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::Parser as _;
+use first_consumer::cli::render::{self, Rendered};
 use first_consumer::cli::{Cli, Command};
 use first_consumer::run::run;
 use first_consumer::telemetry;
 
 #[tokio::main(worker_threads = 2)]
 async fn main() -> ExitCode {
-    let Command::Run(flags) = Cli::parse().command;
-    let ended = match telemetry::init(flags.log_format, &flags.log_level) {
-        Ok(()) => run(flags).await.map_err(|error| (3, error)),
-        Err(error) => Err((2, error)),
+    let ended = match Cli::parse().command {
+        Command::Run(flags) => match telemetry::init(flags.log_format, &flags.log_level) {
+            Ok(()) => run(*flags).await.map(|()| 0).map_err(|error| (3, error)),
+            Err(error) => Err((2, error)),
+        },
+        Command::Render(flags) => match render::run(&flags).await {
+            Ok(rendered) => Ok(print(&rendered)),
+            Err(failure) => Err((failure.code, failure.into())),
+        },
     };
     match ended {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => ExitCode::from(code),
         Err((code, error)) => {
             eprintln!("first-consumer: {error:#}");
             ExitCode::from(code)
         }
     }
+}
+
+/// Prints what was rendered and says what was not; the exit code.
+fn print(rendered: &Rendered) -> u8 {
+    // Whoever has closed the pipe has seen enough.
+    let _ = std::io::stdout().write_all(rendered.text.as_bytes());
+    for line in &rendered.refused {
+        eprintln!("first-consumer: {line}");
+    }
+    u8::from(!rendered.refused.is_empty())
 }

@@ -3,15 +3,19 @@
 //! It may be lost at any time. That costs at most one extra attempt, never a second pod: the name is fixed, a create
 //! never overwrites, a delete names the UID.
 
+mod expansion;
+
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 
-use crate::api::{ClaimPhase, Pod, PodPhase, View as _};
+use crate::api::{ClaimPhase, Pod, View as _};
 use crate::name::Uid;
-use crate::observe::Observed;
+use crate::observe::{Observed, OwnPod};
 use crate::placement::Placement;
 use crate::pod::ListedClaim;
+
+pub use expansion::{Expanding, Expansion, Unexpanded};
 
 /// The most pods in a row that may end without result before we give up.
 pub const MOST_ATTEMPTS: u32 = 10;
@@ -83,6 +87,8 @@ pub struct Memory {
     created: Option<(Uid, Timestamp)>,
     /// The pod whose deletion the API has confirmed last.
     deleted: Option<Uid>,
+    /// What is known of the expansion of the VM's template.
+    pub expansion: Expansion,
 }
 
 /// A refused creation.
@@ -151,12 +157,13 @@ impl Memory {
             *self = Self {
                 owner: owner.cloned(),
                 deleted: self.deleted.take(),
+                // It knows by itself of what it is.
+                expansion: std::mem::take(&mut self.expansion),
                 ..Self::default()
             };
         }
         self.needed_since = observed.needs().then(|| self.needed_since.unwrap_or(now));
-        let finished = |phase| matches!(phase, PodPhase::Succeeded | PodPhase::Failed);
-        let finished = observed.own_pod().is_some_and(|pod| finished(pod.phase));
+        let finished = observed.own_pod().is_some_and(OwnPod::finished);
         self.finished_since = finished.then(|| self.finished_since.unwrap_or(now));
         if observed.claims().all(|claim| claim.phase == ClaimPhase::Bound) {
             self.gap_until = None;

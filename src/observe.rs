@@ -1,18 +1,20 @@
 //! Index and subject to [`Observed`]: all that the decision may know.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
 
 use crate::api::{
-    ClaimPhase, DataVolume, DataVolumePhase, PersistentVolumeClaim, Pod, PodPhase, Scheduled, Strings, Template,
-    View as _, VirtualMachine, VirtualMachineInstance,
+    ClaimPhase, DataVolumePhase, Pod, PodPhase, Scheduled, Strings, Template, View as _, VirtualMachine,
+    VirtualMachineInstance, VmiPhase,
 };
 use crate::claim::Claim;
 use crate::index::{Index, own_subject, sidecar_claims};
 use crate::lifecycle::{State, state};
 use crate::name::{Key, Uid, pod_name};
-use crate::placement::{Placement, Refusal};
+use crate::peers::Peers;
+use crate::placement::{Inputs, Placement, Refusal};
 use crate::pod::{Marks, Owner};
 use crate::policy::{Permission, Policy, permission};
 
@@ -45,8 +47,38 @@ pub struct Observed {
     pub pod: Named,
     /// Labels of the template.
     pub labels: Strings,
-    /// What the VM will ask for. `None` if no disk needs it and no own pod is there to compare with.
+    /// What the VM will ask for, kept out of where its peers are. `None` if no disk needs it and no own pod is there to
+    /// compare with.
     pub placement: Option<Result<Placement, Refusal>>,
+    /// What has to be expanded before there is a placement ([`VirtualMachine::expansion_inputs`]).
+    pub unexpanded: Option<String>,
+    /// Whom it must not run beside. Nobody, until somebody looks around ([`Observed::look_around`]).
+    pub peers: Peers,
+    /// Whom it has to let go first. Nobody, until a turn has looked ([`crate::decide::turn`]).
+    pub rival: Option<Rival>,
+}
+
+/// A subject that goes first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rival {
+    /// It shares a claim that needs a consumer.
+    Shares {
+        /// Who.
+        subject: Key,
+        /// Which claim.
+        claim: Arc<str>,
+    },
+    /// The two must not run beside each other.
+    Peer(Key),
+}
+
+/// What `expand-spec` has made of a VM's template.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Expanded {
+    /// Of what it is the expansion ([`VirtualMachine::expansion_inputs`]).
+    pub inputs: String,
+    /// The expansion.
+    pub template: Template,
 }
 
 /// A boot volume and its claim.
@@ -94,7 +126,29 @@ pub struct OwnPod {
     pub claims: Vec<Claim>,
 }
 
+impl OwnPod {
+    /// Whether it has ended.
+    #[must_use]
+    pub fn finished(&self) -> bool {
+        matches!(self.phase, PodPhase::Succeeded | PodPhase::Failed)
+    }
+
+    /// Whether the scheduler is about to choose a node for it, or has chosen one.
+    #[must_use]
+    pub fn in_flight(&self) -> bool {
+        !self.terminating && !self.finished() && matches!(self.scheduled, Scheduled::Silent | Scheduled::Yes)
+    }
+}
+
 impl Observed {
+    /// Looks at the subject's peers, too, and keeps its placement out of where their disks are.
+    pub fn look_around(&mut self, index: &Index) {
+        let waits = self.placement.is_some() || self.own_pod().is_some();
+        self.peers = Peers::of(index, &self.subject, waits);
+        let placement = self.placement.take();
+        self.placement = placement.map(|placement| Ok(placement?.keep_out_of(&self.peers.domains)));
+    }
+
     /// The boot claims that exist.
     pub fn claims(&self) -> impl Iterator<Item = &Claim> {
         self.disks.iter().filter_map(|disk| disk.claim.as_ref())
@@ -128,17 +182,22 @@ impl Observed {
     }
 }
 
-/// Looks at one subject.
+/// Looks at one subject, as if it were alone. `expanded` is the last expansion of its template, current or not.
 #[must_use]
-pub fn observe(index: &Index, subject: &Key, policy: Policy) -> Observed {
+pub fn observe(index: &Index, subject: &Key, policy: Policy, expanded: Option<&Expanded>) -> Observed {
     let vm = index.vm(subject).map(AsRef::as_ref);
     let vmi = index.vmi(subject).map(AsRef::as_ref);
     let namespace = index.namespace(&subject.namespace).map(|namespace| namespace.meta());
     let state = state(vm, vmi);
-    let template = template(vm, vmi);
+    let template = index.template(subject).unwrap_or_default();
     let disks = disks(index, subject, &template);
     let pod = named(index, subject);
     let wanted = matches!(pod, Named::Own(_)) || disks.iter().any(|disk| disk.claim.as_ref().is_some_and(|c| c.needs));
+    let (template, unexpanded) = if wanted {
+        expand(index, subject, template, expanded)
+    } else {
+        (template, None)
+    };
     Observed {
         owner: owner(vm, vmi),
         state,
@@ -152,34 +211,83 @@ pub fn observe(index: &Index, subject: &Key, policy: Policy) -> Observed {
             .find(|pod| pod.live())
             .map(|pod| Arc::clone(&pod.meta().name)),
         foreign_consumer: foreign_consumer(index, subject, &disks),
-        placement: wanted.then(|| placement(vm, vmi, &template)),
-        labels: template.metadata.labels,
+        placement: wanted.then(|| render(index, subject, &template, unexpanded.is_some())),
+        unexpanded,
+        peers: Peers::default(),
+        rival: None,
+        labels: template.into_owned().metadata.labels,
         subject: subject.clone(),
         disks,
         pod,
     }
 }
 
-/// What the VM boots from: a VMI that lives says it itself, else the VM's template does.
-fn template(vm: Option<&VirtualMachine>, vmi: Option<&VirtualMachineInstance>) -> Template {
-    match (vm, vmi) {
-        (Some(vm), None) => vm.template().clone(),
-        (Some(vm), Some(vmi)) if vmi.phase().is_final() => vm.template().clone(),
-        (_, Some(vmi)) => vmi.template(),
-        (None, None) => Template::default(),
+/// What the VM will ask for, whether or not a pod is wanted, kept out of where its peers are.
+pub fn placement(index: &Index, subject: &Key, expanded: Option<&Expanded>) -> Result<Placement, Refusal> {
+    let template = index.template(subject).unwrap_or_default();
+    let (template, unexpanded) = expand(index, subject, template, expanded);
+    let placement = render(index, subject, &template, unexpanded.is_some())?;
+    Ok(placement.keep_out_of(&Peers::of(index, subject, true).domains))
+}
+
+/// The template as virt-controller will have it, or what has to be expanded for that.
+fn expand<'a>(
+    index: &Index,
+    subject: &Key,
+    template: Cow<'a, Template>,
+    expanded: Option<&Expanded>,
+) -> (Cow<'a, Template>, Option<String>) {
+    // A VMI that lives has been expanded by virt-controller.
+    let vm = index
+        .vm(subject)
+        .filter(|vm| vm.needs_expansion() && living(index, subject).is_none());
+    let unexpanded = vm.map(|vm| vm.expansion_inputs());
+    match expanded.filter(|expanded| unexpanded.as_ref() == Some(&expanded.inputs)) {
+        Some(expanded) => (Cow::Owned(expanded.template.clone()), None),
+        None => (template, unexpanded),
     }
 }
 
-fn placement(
-    vm: Option<&VirtualMachine>,
-    vmi: Option<&VirtualMachineInstance>,
-    template: &Template,
-) -> Result<Placement, Refusal> {
-    // A VMI has been expanded by virt-controller.
-    if vmi.is_none_or(|vmi| vmi.phase().is_final()) && vm.is_some_and(VirtualMachine::needs_expansion) {
+/// What has to be expanded before the VM's template says all. A VMI that lives has been expanded by virt-controller.
+#[must_use]
+pub fn unexpanded(index: &Index, subject: &Key) -> Option<String> {
+    let vm = index
+        .vm(subject)
+        .filter(|vm| vm.needs_expansion() && living(index, subject).is_none());
+    vm.map(|vm| vm.expansion_inputs())
+}
+
+/// The VMI, unless it has ended and its VM will make another one.
+fn living<'a>(index: &'a Index, subject: &Key) -> Option<&'a VirtualMachineInstance> {
+    let vmi = index.vmi(subject)?;
+    (index.vm(subject).is_none() || !vmi.phase().is_final()).then_some(vmi)
+}
+
+fn render(index: &Index, subject: &Key, template: &Template, unexpanded: bool) -> Result<Placement, Refusal> {
+    if unexpanded {
         return Err(Refusal::NotExpanded);
     }
-    Placement::of(template)
+    let living = living(index, subject);
+    let state_claim = index.state_claims(subject).filter(|_| template.spec.persistent_state);
+    let quotas: Vec<_> = index.quotas(&subject.namespace).map(AsRef::as_ref).collect();
+    let nodes: Vec<_> = index.nodes().map(AsRef::as_ref).collect();
+    Placement::of(&Inputs {
+        template,
+        // virt-api gives every VMI a phase when it gives it the defaults; in a file it may have neither.
+        defaulted: living.is_some_and(|vmi| vmi.phase() != VmiPhase::Unset),
+        machine: living.and_then(VirtualMachineInstance::machine),
+        tsc_frequency: living.and_then(VirtualMachineInstance::tsc_frequency),
+        namespace: &subject.namespace,
+        namespace_labels: index
+            .namespace(&subject.namespace)
+            .map(|namespace| &namespace.meta().labels),
+        kubevirt: index.kubevirt().map(AsRef::as_ref),
+        claim: &|name| index.claim(&subject.sibling(name)).map(AsRef::as_ref),
+        state_claim: state_claim.map(|claim| &*claim.meta().name).next(),
+        quotas: &quotas,
+        network: &|namespace, name| index.network(&Key::new(namespace, name)).map(AsRef::as_ref),
+        nodes: &nodes,
+    })
 }
 
 fn owner(vm: Option<&VirtualMachine>, vmi: Option<&VirtualMachineInstance>) -> Option<Owner> {
@@ -214,7 +322,7 @@ fn disks(index: &Index, subject: &Key, template: &Template) -> Vec<Disk> {
 fn disk(index: &Index, subject: &Key, name: &Arc<str>) -> Disk {
     let key = subject.sibling(name);
     let data_volume = index.data_volume(&key);
-    let claim = index.claim(&key).map(|claim| read_claim(index, claim));
+    let claim = index.claim(&key).map(|claim| index.read_claim(claim));
     let uid = claim.as_ref().map(|claim| &claim.uid);
     let controlled = |pod: &Pod| pod.meta().controller().is_some_and(|owner| Some(&owner.uid) == uid);
     let live = || index.pods_of_claim(&key).filter(|pod| pod.live());
@@ -230,22 +338,6 @@ fn disk(index: &Index, subject: &Key, name: &Arc<str>) -> Disk {
     }
 }
 
-/// A claim with what surrounds it.
-fn read_claim(index: &Index, claim: &PersistentVolumeClaim) -> Claim {
-    let key = claim.meta().key();
-    let class = claim
-        .spec
-        .storage_class_name
-        .as_deref()
-        .and_then(|class| index.class(class));
-    // DataVolume and claim have one name (CDI reference 4.1); who controls the claim is checked by UID.
-    let data_volume: Option<&Arc<DataVolume>> = index.data_volume(&key);
-    let prime = index
-        .claim(&key.sibling(&format!("prime-{}", claim.meta().uid)))
-        .is_some();
-    Claim::new(claim, class.map(AsRef::as_ref), data_volume.map(AsRef::as_ref), prime)
-}
-
 /// Claims that are listed but not waited for: they pin the pod to where they are, or are placed with the others.
 fn extra_claims(index: &Index, subject: &Key, template: &Template) -> Vec<Claim> {
     let state = index.state_claims(subject).filter(|_| template.spec.persistent_state);
@@ -258,7 +350,7 @@ fn extra_claims(index: &Index, subject: &Key, template: &Template) -> Vec<Claim>
     state
         .chain(hotplugged)
         .chain(sidecars)
-        .map(|claim| read_claim(index, claim))
+        .map(|claim| index.read_claim(claim))
         .collect()
 }
 
@@ -292,6 +384,6 @@ pub fn own_pod(index: &Index, subject: &Key, pod: &Pod) -> OwnPod {
         phase: pod.phase(),
         scheduled: pod.scheduled(),
         marks: Marks::read(pod.meta()),
-        claims: listed.map(|claim| read_claim(index, claim)).collect(),
+        claims: listed.map(|claim| index.read_claim(claim)).collect(),
     }
 }

@@ -8,9 +8,10 @@ use serde_json::{Map, Value, json};
 
 use crate::api::{Meta, Strings};
 use crate::claim::Claim;
-use crate::name::{DOMAIN, Key, Uid, pod_name};
-use crate::placement::Placement;
+use crate::name::{DOMAIN, Key, Uid, hex_digest, pod_name};
+use crate::placement::{Domains, HASH_VERSION, Placement};
 use crate::policy::MadeFor;
+use crate::quantity::Quantity;
 use crate::reason::Reason;
 
 /// What the controller's flags say about pods.
@@ -86,6 +87,8 @@ pub struct Marks {
     pub attempt: u32,
     /// Whether it stays until its legacy claims are bound.
     pub hold: bool,
+    /// Where its placement keeps out of because of halted peers.
+    pub domains: Domains,
 }
 
 impl Marks {
@@ -104,6 +107,9 @@ impl Marks {
             placement_hash: get("placement-hash").unwrap_or_default().into(),
             attempt: get("attempt").and_then(|text| text.parse().ok()).unwrap_or(1),
             hold: get("hold") == Some("true"),
+            domains: get("peers")
+                .and_then(|text| serde_json::from_str(text).ok())
+                .unwrap_or_default(),
         }
     }
 }
@@ -121,6 +127,8 @@ pub struct Blueprint<'a> {
     pub labels: &'a Strings,
     /// Where it may run and what it asks for.
     pub placement: &'a Placement,
+    /// Where this keeps out of because of halted peers.
+    pub domains: &'a Domains,
     /// The claims that it lists.
     pub claims: &'a [&'a Claim],
     /// Why it is made.
@@ -157,10 +165,7 @@ pub fn build(blueprint: &Blueprint<'_>) -> Value {
     let mut set = |field: &str, value: Value| spec.insert(field.into(), value);
     // What is about placement comes from it; what follows must not be changed by it.
     if let Value::Object(wishes) = json!(placement) {
-        for (field, value) in wishes
-            .into_iter()
-            .filter(|(field, _)| field != "requests" && field != "limits")
-        {
+        for (field, value) in wishes {
             set(&field, value);
         }
     }
@@ -208,13 +213,29 @@ pub fn build(blueprint: &Blueprint<'_>) -> Value {
     })
 }
 
+impl Placement {
+    /// `v1:<hex>` over what is asked for, not over what it was made from: a cluster setting that changes nothing replaces
+    /// no pod. A pod of another hash was made for other wishes.
+    #[must_use]
+    pub fn hash(&self) -> String {
+        // Maps serialise sorted, so equal placements have equal text. Writing a tree of JSON values can't fail.
+        let text = serde_json::to_string(&(self, &self.requests, &self.limits)).unwrap_or_default();
+        format!("{HASH_VERSION}{}", hex_digest(text.as_bytes(), 8))
+    }
+}
+
 fn container(placement: &Placement, settings: &Settings) -> Value {
+    // The API server refuses a limit below the request, which a launcher of several containers can have. Without limits
+    // on all of them it is in no Namespace whose quota counts limits.
+    let fits =
+        |(name, limit): &(&String, &Quantity)| placement.requests.get(*name).is_none_or(|request| request <= *limit);
+    let limits: BTreeMap<_, _> = placement.limits.iter().filter(fits).collect();
     json!({
         "name": "first-consumer",
         "image": settings.image,
         "imagePullPolicy": "IfNotPresent",
         "command": settings.command,
-        "resources": {"requests": placement.requests, "limits": placement.limits},
+        "resources": {"requests": placement.requests, "limits": limits},
         "securityContext": {
             "allowPrivilegeEscalation": false,
             "capabilities": {"drop": ["ALL"]},
@@ -265,6 +286,11 @@ fn annotations(blueprint: &Blueprint<'_>) -> BTreeMap<String, String> {
         (own("attempt"), attempt.to_string()),
         (own("version"), env!("CARGO_PKG_VERSION").into()),
     ]);
+    if !blueprint.domains.is_empty() {
+        // Strings only: writing them can't fail.
+        let domains = serde_json::to_string(blueprint.domains).unwrap_or_default();
+        annotations.insert(own("peers"), domains);
+    }
     if claims.iter().any(|claim| claim.stripped) {
         annotations.insert(own("hold"), "true".into());
     }

@@ -41,6 +41,10 @@ pub enum Reason {
     SiblingImporting,
     /// Row 10.
     ClaimInUse,
+    /// Row 11.
+    SharedDiskServedElsewhere,
+    /// Row 11.
+    WaitingForPeer,
     /// Row 12.
     ExpansionPending,
     /// Row 12.
@@ -98,6 +102,8 @@ impl Reason {
             Self::SiblingBinding => "another disk of the VM is being placed by somebody else",
             Self::SiblingImporting => "another disk of the VM is about to be filled, which a pod of ours would block",
             Self::ClaimInUse => "another pod holds a ReadWriteOncePod disk",
+            Self::SharedDiskServedElsewhere => "a disk is shared with another VM, which goes first",
+            Self::WaitingForPeer => "a VM that it must not run beside is getting its node (required anti-affinity)",
             Self::ExpansionPending => "the VM's instancetype or preference has not been expanded yet",
             Self::CannotRender => "the VM's spec cannot be rendered",
             Self::PodTerminating => "the previous pod is still going",

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use k8s_openapi::jiff::Timestamp;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -25,6 +26,9 @@ use crate::worker::{Memories, Worker};
 
 /// How many requests for pods may be in flight.
 const WORKERS: usize = 32;
+
+/// How many VMs virt-api is asked to expand at once.
+const EXPANSIONS: usize = 8;
 
 /// How often an idle worker shows that it lives.
 const BEAT: Duration = Duration::from_secs(10);
@@ -91,6 +95,7 @@ pub async fn run(flags: Run) -> anyhow::Result<()> {
         leadership,
         events,
         metrics: Arc::clone(&metrics),
+        expansions: Semaphore::new(EXPANSIONS),
         pace: Pace::new(flags.create_rate),
         memories: Memories::default(),
     });

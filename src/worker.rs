@@ -7,16 +7,18 @@ use std::time::Duration;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use prometheus_client::metrics::histogram::Histogram;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
 use crate::announce::{self, Announcement};
 use crate::cluster::events::Events;
 use crate::cluster::execute::execute;
+use crate::cluster::expand::expand;
 use crate::cluster::watch::{SharedIndex, lock};
 use crate::decide::{Decision, Effect, Settings, Turn, turn};
 use crate::leader::Leadership;
-use crate::memory::{Memory, Outcome};
+use crate::memory::{Expanding, Memory, Outcome};
 use crate::metrics::Metrics;
 use crate::name::{Key, pod_name};
 use crate::observe::Observed;
@@ -32,8 +34,10 @@ pub struct Worker {
     pub queue: Queue,
     /// What the flags say.
     pub settings: Settings,
-    /// For pods.
+    /// For pods and expansions: nothing is repeated behind our back.
     pub client: Client,
+    /// How many expansions may run at once.
+    pub expansions: Semaphore,
     /// Whether we may write.
     pub leadership: Leadership,
     /// For Events.
@@ -81,17 +85,23 @@ impl Memories {
 
 impl Worker {
     /// Gives a subject its turn.
-    pub async fn serve(&self, subject: &Key) {
+    pub async fn serve(self: &Arc<Self>, subject: &Key) {
         let now = Timestamp::now();
         let Turn {
             observed,
             decision,
             effect,
+            ..
         } = {
-            let index = lock(&self.index);
-            self.memories.with(subject, |remembered| {
+            let mut index = lock(&self.index);
+            let turn = self.memories.with(subject, |remembered| {
                 turn(&index, subject, &self.settings, &mut remembered.memory, now)
-            })
+            });
+            // Under the same lock: two peers must not both find that nobody acts.
+            for peer in index.note(subject, turn.standing.clone()) {
+                self.queue.add(peer);
+            }
+            turn
         };
         self.show(&observed, &decision);
         self.wake(subject, &decision, now);
@@ -106,6 +116,9 @@ impl Worker {
             }
             return;
         }
+        if let Effect::Expand { inputs } = effect {
+            return self.expand(subject.clone(), inputs);
+        }
         if matches!(effect, Effect::Create(_))
             && let Some(slot) = self.pace.take(subject)
         {
@@ -119,6 +132,30 @@ impl Worker {
         self.memories
             .with(subject, |remembered| remembered.memory.record(outcome, &observed, done));
         self.queue.add(subject.clone());
+    }
+
+    /// Lets virt-api expand the template and decides again afterwards. Not in the worker's own time: an API that hangs
+    /// must not keep other subjects waiting.
+    fn expand(self: &Arc<Self>, subject: Key, inputs: String) {
+        self.memories
+            .with(&subject, |remembered| remembered.memory.expansion.begin(inputs));
+        let worker = Arc::clone(self);
+        tokio::spawn(async move {
+            let outcome = {
+                let _permit = worker.expansions.acquire().await;
+                expand(&worker.client, &subject).await
+            };
+            match &outcome {
+                Expanding::Expanded(_) => debug!(%subject, "the template has been expanded"),
+                Expanding::Refused(text) | Expanding::Unanswered(text) => {
+                    warn!(%subject, text, "the template could not be expanded");
+                }
+            }
+            worker.memories.with(&subject, |remembered| {
+                remembered.memory.expansion.end(outcome, Timestamp::now());
+            });
+            worker.queue.add(subject);
+        });
     }
 
     fn wake(&self, subject: &Key, decision: &Decision, now: Timestamp) {

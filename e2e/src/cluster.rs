@@ -18,7 +18,7 @@ pub const ACCOUNT: &str = "system:serviceaccount:first-consumer:first-consumer";
 pub struct Cluster {
     /// The control plane.
     pub plane: ControlPlane,
-    /// CDI, virt-controller and the CSI provisioner.
+    /// CDI, KubeVirt and the CSI provisioner.
     pub stand_ins: StandIns,
 }
 
@@ -35,6 +35,7 @@ impl Cluster {
             neighbours,
         )
         .await?;
+        plane.apply(&stand_ins.virt_api_manifests()).await?;
         Ok(Self { plane, stand_ins })
     }
 }
@@ -48,12 +49,17 @@ impl Shared for Cluster {
 
 /// A cluster with default nodes and neighbours, to be shared by scenarios that keep to their own namespaces.
 pub async fn shared() -> Result<Cluster> {
-    Cluster::start(Options::default(), stand_in::Options::default()).await
+    with(Options::default()).await
+}
+
+/// A cluster with default neighbours.
+pub async fn with(options: Options) -> Result<Cluster> {
+    Cluster::start(options, stand_in::Options::default()).await
 }
 
 /// Plays a scenario on a cluster that it has for itself.
 pub async fn alone(options: Options, play: impl AsyncFnOnce(Arc<Cluster>) -> Result<()>) -> Result<()> {
-    let cluster = Arc::new(Cluster::start(options, stand_in::Options::default()).await?);
+    let cluster = Arc::new(with(options).await?);
     play(Arc::clone(&cluster)).await?;
     match Arc::into_inner(cluster) {
         Some(cluster) => cluster.stop().await,

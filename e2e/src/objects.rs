@@ -14,6 +14,8 @@ pub struct Vm {
     run_strategy: &'static str,
     annotations: Value,
     disk_annotations: Value,
+    labels: Value,
+    instancetype: Value,
     spec: Value,
 }
 
@@ -28,6 +30,8 @@ impl Vm {
             run_strategy: "Halted",
             annotations: json!({}),
             disk_annotations: json!({}),
+            labels: json!({"vm": name}),
+            instancetype: Value::Null,
             spec: json!({}),
         }
     }
@@ -76,6 +80,44 @@ impl Vm {
         self
     }
 
+    /// Whose VMI has a label, too.
+    #[must_use]
+    pub fn label(mut self, key: &str, value: &str) -> Self {
+        self.labels[key] = json!(value);
+        self
+    }
+
+    /// Whose pods must not run where pods with the label `app: APP` run, in one domain of a topology.
+    #[must_use]
+    pub fn away_from(self, app: &str, topology_key: &str) -> Self {
+        self.anti_affinity(&json!({"topologyKey": topology_key, "labelSelector": {"matchLabels": {"app": app}}}))
+    }
+
+    /// With this term of required pod anti-affinity.
+    #[must_use]
+    pub fn anti_affinity(mut self, term: &Value) -> Self {
+        let terms = json!({"requiredDuringSchedulingIgnoredDuringExecution": [term]});
+        self.spec["affinity"]["podAntiAffinity"] = terms;
+        self
+    }
+
+    /// That would rather run on this node.
+    #[must_use]
+    pub fn rather_on(mut self, node: &str) -> Self {
+        let there =
+            json!({"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}]});
+        let preferred = json!([{"weight": 100, "preference": there}]);
+        self.spec["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"] = preferred;
+        self
+    }
+
+    /// That names an instancetype.
+    #[must_use]
+    pub fn instancetype(mut self, name: &str) -> Self {
+        self.instancetype = json!({"kind": "VirtualMachineInstancetype", "name": name});
+        self
+    }
+
     /// Whose VMI spec has these fields, too.
     #[must_use]
     pub fn spec(mut self, field: &str, value: Value) -> Self {
@@ -120,16 +162,20 @@ impl Vm {
             template["metadata"]["annotations"] = self.disk_annotations.clone();
             json!({"metadata": template["metadata"], "spec": template["spec"]})
         });
-        json!({
+        let mut vm = json!({
             "apiVersion": "kubevirt.io/v1",
             "kind": "VirtualMachine",
             "metadata": {"name": self.name, "annotations": self.annotations},
             "spec": {
                 "runStrategy": self.run_strategy,
                 "dataVolumeTemplates": templates.collect::<Value>(),
-                "template": {"metadata": {"labels": {"vm": self.name}}, "spec": self.vmi_spec()},
+                "template": {"metadata": {"labels": self.labels}, "spec": self.vmi_spec()},
             },
-        })
+        });
+        if !self.instancetype.is_null() {
+            vm["spec"]["instancetype"] = self.instancetype.clone();
+        }
+        vm
     }
 
     /// A VirtualMachineInstance without a VM, whose DataVolumes [`Vm::data_volumes`] somebody has to make.
@@ -138,7 +184,7 @@ impl Vm {
         json!({
             "apiVersion": "kubevirt.io/v1",
             "kind": "VirtualMachineInstance",
-            "metadata": {"name": self.name, "labels": {"vm": self.name}, "annotations": self.annotations},
+            "metadata": {"name": self.name, "labels": self.labels, "annotations": self.annotations},
             "spec": self.vmi_spec(),
         })
     }

@@ -12,11 +12,11 @@ use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, Pos
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client, ResourceExt as _};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::cluster::{ACCOUNT, Cluster};
-use crate::control_plane::{Calls, Controller, ControllerOptions, wait_for};
+use crate::control_plane::{Calls, Controller, ControllerOptions, build_controller, wait_for};
 
 /// Long enough for a provisioner that missed something and looks again after 15 s, and for a busy machine.
 pub const SOON: Duration = Duration::from_mins(1);
@@ -145,6 +145,26 @@ impl Scene {
             .with_context(|| format!("cannot create {}", object.name_any()))
     }
 
+    /// Creates an object in this namespace, or in none if its kind has none: kubectl knows which.
+    pub async fn create_anywhere(&self, object: &Value) -> Result<()> {
+        let file = tempfile::NamedTempFile::new()?;
+        std::fs::write(file.path(), object.to_string())?;
+        let path = file.path().to_str().context("a name that is not UTF-8")?;
+        self.cluster
+            .plane
+            .kubectl(&["create", "--namespace", &self.namespace, "-f", path])
+            .await?;
+        Ok(())
+    }
+
+    /// Whether every pod of this namespace runs.
+    pub async fn all_pods_run(&self) -> Result<bool> {
+        let pods = self.pods().list(&ListParams::default()).await?;
+        Ok(pods
+            .iter()
+            .all(|pod| pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running")))
+    }
+
     /// Merges a patch into a VM.
     pub async fn patch_vm(&self, name: &str, patch: &Value) -> Result<()> {
         self.vms()
@@ -245,6 +265,15 @@ impl Scene {
             .with_context(|| self.controller_log())
     }
 
+    /// What `first-consumer render` prints of a subject of this namespace, for the harness's own account.
+    pub async fn render(&self, subject: &str) -> Result<String> {
+        let mut render = tokio::process::Command::new(build_controller(false).await?);
+        render.args(["render", subject, "--namespace", &self.namespace, "--kubeconfig"]);
+        let output = render.arg(self.cluster.plane.kubeconfig()?).output().await?;
+        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
     /// Waits until the VMI has a phase.
     pub async fn wait_vmi(&self, name: &str, phase: &str) -> Result<DynamicObject> {
         let vmis = self.api("kubevirt.io/v1", "VirtualMachineInstance");
@@ -253,6 +282,14 @@ impl Scene {
             Ok(vmi.filter(|vmi| vmi.data.pointer("/status/phase").and_then(Value::as_str) == Some(phase)))
         })
         .await
+    }
+
+    /// Starts a VM and waits until it runs; returns its node.
+    pub async fn start_vm(&self, name: &str) -> Result<String> {
+        self.patch_vm(name, &json!({"spec": {"runStrategy": "Always"}})).await?;
+        let vmi = self.wait_vmi(name, "Running").await?;
+        let node = vmi.data.pointer("/status/nodeName").and_then(Value::as_str);
+        Ok(node.context("it runs nowhere")?.to_owned())
     }
 
     /// Waits until an Event with this reason is there, and returns its message.
@@ -277,8 +314,13 @@ impl Scene {
 
     /// Waits until the controller's decision about the only subject that waits has this reason.
     pub async fn wait_reason(&self, reason: &str) -> Result<()> {
+        self.wait_reasons(reason, 1).await
+    }
+
+    /// Waits until the controller's decisions about so many subjects that wait have this reason.
+    pub async fn wait_reasons(&self, reason: &str, subjects: usize) -> Result<()> {
         let controller = self.controller.as_ref().context("no controller runs")?;
-        let line = format!("first_consumer_waiting_subjects{{reason=\"{reason}\"}} 1");
+        let line = format!("first_consumer_waiting_subjects{{reason=\"{reason}\"}} {subjects}\n");
         wait_for(SOON, &format!("reason {reason}"), async || {
             Ok(controller.get("/metrics").await?.contains(&line).then_some(()))
         })
@@ -299,7 +341,13 @@ impl Scene {
         Ok(())
     }
 
-    /// Fails unless our controller's requests were these, with no read since it was ready, and none of them failed.
+    /// How often our controller has asked for an expansion.
+    pub fn expansions(&self) -> Result<usize> {
+        Ok(self.calls()?.filter(|call| call.subresource == "expand-spec").len())
+    }
+
+    /// Fails unless our controller's requests were these, with no read since it was ready, and none of them failed,
+    /// expansions apart.
     pub fn expect_requests(&self, expected: Requests) -> Result<()> {
         let calls = self.calls()?;
         let succeeded = |verb| calls.of(verb, "pods").iter().filter(|call| call.is_ok()).count();
@@ -314,9 +362,9 @@ impl Scene {
         ensure!(within, "{found:?} instead of {expected:?}\n{}", self.controller_log());
         // Of an earlier, killed controller the last request may have failed with it.
         let calls = calls.since(self.ready_at);
-        let failed = calls.filter(|call| !call.is_ok());
+        let failed = calls.filter(|call| !call.is_ok() && call.subresource != "expand-spec");
         ensure!(failed.is_empty(), "failed requests: {failed:?}");
-        let reads = calls.filter(|call| call.verb == "get" || call.verb == "list");
+        let reads = calls.filter(|call| matches!(&*call.verb, "get" | "list") && call.subresource != "expand-spec");
         ensure!(reads.is_empty(), "reads after the start: {reads:?}");
         Ok(())
     }

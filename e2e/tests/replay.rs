@@ -74,7 +74,7 @@ fn feed(index: &mut Index, event: &Value) {
 /// The annotations that our pod would have if it were made now. `None` without VM and VMI: some files begin with the
 /// last objects of an earlier story in the same namespace.
 fn annotations(index: &Index, subject: &Key) -> Option<Value> {
-    let observed = observe(index, subject, settings().policy);
+    let observed = observe(index, subject, settings().policy, None);
     let made_for = if index.vmi(subject).is_some() {
         MadeFor::Started
     } else {
@@ -86,6 +86,7 @@ fn annotations(index: &Index, subject: &Key) -> Option<Value> {
         made_for,
         labels: &observed.labels,
         placement: &observed.placement.clone().and_then(Result::ok).unwrap_or_default(),
+        domains: &observed.peers.domains,
         claims: &observed.listed(),
         reason: Reason::FirstConsumerNeeded,
         attempt: 1,

@@ -14,14 +14,19 @@ use crate::name::{Key, Uid};
 pub type Strings = BTreeMap<Arc<str>, Arc<str>>;
 
 /// Annotations outside these domains are dropped: a VM's `last-applied-configuration` alone can be larger than the rest.
-const KEPT_DOMAINS: [&str; 6] = [
+const KEPT_DOMAINS: [&str; 8] = [
     "first-consumer.kubevirt.io/",
     "cdi.kubevirt.io/",
     "kubevirt.io/",
     "hooks.kubevirt.io/",
     "volume.kubernetes.io/",
     "storageclass.kubernetes.io/",
+    "alpha.kubevirt.io/",
+    "k8s.v1.cni.cncf.io/",
 ];
+
+/// On every Node, and new every minute.
+const HEARTBEAT: &str = "kubevirt.io/heartbeat";
 
 /// What is read of an object's metadata.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -118,7 +123,7 @@ fn kept_annotations<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String
         fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Strings, A::Error> {
             let mut kept = Strings::new();
             while let Some(key) = map.next_key::<Arc<str>>()? {
-                if KEPT_DOMAINS.iter().any(|domain| key.starts_with(domain)) {
+                if KEPT_DOMAINS.iter().any(|domain| key.starts_with(domain)) && &*key != HEARTBEAT {
                     kept.insert(key, map.next_value()?);
                 } else {
                     map.next_value::<IgnoredAny>()?;

@@ -4,11 +4,18 @@
 //! holds can stop a watch.
 
 mod data_volume;
+mod kube_virt;
 mod meta;
 mod namespace;
+mod network_attachment_definition;
+mod node;
+mod persistent_volume;
 mod persistent_volume_claim;
 mod pod;
+mod resource_quota;
+mod selector;
 mod storage_class;
+mod template;
 mod virtual_machine;
 
 use std::fmt::Debug;
@@ -16,14 +23,21 @@ use std::fmt::Debug;
 use serde::de::DeserializeOwned;
 
 pub use data_volume::{DataVolume, DataVolumePhase};
+pub use kube_virt::{
+    Architectures, BindingPlugin, Configuration, DeveloperConfiguration, KubeVirt, PermittedHostDevices, Resources,
+};
 pub use meta::{Meta, Owner, Strings};
 pub use namespace::Namespace;
+pub use network_attachment_definition::NetworkAttachmentDefinition;
+pub use node::Node;
+pub use persistent_volume::PersistentVolume;
 pub use persistent_volume_claim::{ClaimPhase, DataSource, PersistentVolumeClaim};
 pub use pod::{Pod, PodPhase, Scheduled};
+pub use resource_quota::ResourceQuota;
+pub use selector::{AntiAffinityTerm, LabelSelector, NodeSelectorTerm, Operator, Requirement};
 pub use storage_class::StorageClass;
-pub use virtual_machine::{
-    RunStrategy, Template, VirtualMachine, VirtualMachineInstance, VmiPhase, Volume, VolumeKind,
-};
+pub use template::{InstanceSpec, Template, TemplateMeta, Volume, VolumeKind};
+pub use virtual_machine::{RunStrategy, VirtualMachine, VirtualMachineInstance, VmiPhase};
 
 /// A kind that is watched: where the API serves it, and how its metadata is reached.
 pub trait View: DeserializeOwned + Clone + Debug + PartialEq + Send + Sync + 'static {

@@ -25,6 +25,8 @@ pub struct Spec {
     pub storage_class_name: Option<Arc<str>>,
     /// Name of the volume, once one is chosen.
     pub volume_name: Option<Arc<str>>,
+    /// `Filesystem` (also when unset) or `Block`.
+    pub volume_mode: Option<Arc<str>>,
     /// `ReadWriteOnce` and its like.
     pub access_modes: Vec<Arc<str>>,
     /// Where the data come from, if Kubernetes or a populator fills the claim.
@@ -90,6 +92,12 @@ impl PersistentVolumeClaim {
         self.metadata
             .annotation("cdi.kubevirt.io/storage.bind.immediate.requested")
             .is_some()
+    }
+
+    /// Whether its volume is a bare device.
+    #[must_use]
+    pub fn block(&self) -> bool {
+        self.spec.volume_mode.as_deref() == Some("Block")
     }
 
     /// Whether only one pod at a time may use it.

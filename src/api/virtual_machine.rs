@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use super::{Meta, Strings, view};
+use super::template::{InstanceSpec, Template, TemplateMeta, instance_spec};
+use super::{Meta, view};
+use crate::name::hex_digest;
 
 /// A VirtualMachine.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -24,8 +25,10 @@ struct VmSpec {
     running: Option<bool>,
     run_strategy: Option<RunStrategy>,
     template: Template,
-    instancetype: Option<IgnoredAny>,
-    preference: Option<IgnoredAny>,
+    #[serde(deserialize_with = "text")]
+    instancetype: Option<Arc<str>>,
+    #[serde(deserialize_with = "text")]
+    preference: Option<Arc<str>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -33,6 +36,10 @@ struct VmSpec {
 struct VmStatus {
     run_strategy: Option<RunStrategy>,
     state_change_requests: Vec<StateChangeRequest>,
+    #[serde(deserialize_with = "text")]
+    instancetype_ref: Option<Arc<str>>,
+    #[serde(deserialize_with = "text")]
+    preference_ref: Option<Arc<str>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -82,6 +89,30 @@ impl VirtualMachine {
     pub fn needs_expansion(&self) -> bool {
         self.spec.instancetype.is_some() || self.spec.preference.is_some()
     }
+
+    /// Changes when the result of `expand-spec` may: with this life of the VM, its template, and what it names.
+    #[must_use]
+    pub fn expansion_inputs(&self) -> String {
+        let (spec, status) = (&self.spec, &self.status);
+        let named = [
+            &spec.instancetype,
+            &spec.preference,
+            &status.instancetype_ref,
+            &status.preference_ref,
+        ];
+        let metadata = &spec.template.metadata;
+        let inputs = format!(
+            "{:?}",
+            (
+                &self.metadata.uid,
+                &spec.template.spec.json,
+                &metadata.labels,
+                &metadata.annotations,
+                named
+            )
+        );
+        hex_digest(inputs.as_bytes(), 8)
+    }
 }
 
 /// When virt-controller makes a VMI of a VM.
@@ -119,6 +150,21 @@ pub struct VirtualMachineInstance {
 #[serde(default)]
 struct VmiStatus {
     phase: VmiPhase,
+    machine: Option<Machine>,
+    #[serde(rename = "topologyHints")]
+    topology_hints: Option<TopologyHints>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+struct Machine {
+    r#type: Arc<str>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct TopologyHints {
+    tsc_frequency: Option<i64>,
 }
 
 view!(
@@ -135,6 +181,19 @@ impl VirtualMachineInstance {
     #[must_use]
     pub fn phase(&self) -> VmiPhase {
         self.status.phase
+    }
+
+    /// The machine type that it was started with.
+    #[must_use]
+    pub fn machine(&self) -> Option<&str> {
+        let machine = self.status.machine.as_ref().map(|machine| &*machine.r#type);
+        machine.filter(|machine| !machine.is_empty())
+    }
+
+    /// The TSC frequency in Hz that virt-controller chose for it.
+    #[must_use]
+    pub fn tsc_frequency(&self) -> Option<i64> {
+        self.status.topology_hints.as_ref()?.tsc_frequency
     }
 
     /// Whether it waits for a migration from another cluster (KubeVirt reference A.4, gate 5).
@@ -191,160 +250,8 @@ impl VmiPhase {
     }
 }
 
-/// Labels, annotations and spec that a VMI has or will have.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub struct Template {
-    /// Labels and annotations.
-    pub metadata: TemplateMeta,
-    /// The VMI spec.
-    #[serde(deserialize_with = "instance_spec")]
-    pub spec: InstanceSpec,
-}
-
-/// Metadata of a [`Template`].
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub struct TemplateMeta {
-    /// Labels, which the launcher gets.
-    pub labels: Strings,
-    /// Annotations; hook sidecars are one.
-    pub annotations: Strings,
-}
-
-/// A VMI spec: what the decision reads of it, and its text for placement.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct InstanceSpec {
-    /// The spec as JSON, empty if there is none. Kept as text: most VMs wait for nothing and are never rendered.
-    pub json: Arc<str>,
-    /// Volumes in spec order.
-    pub volumes: Vec<Volume>,
-    /// Whether TPM or EFI state is kept on a claim of its own.
-    pub persistent_state: bool,
-}
-
-/// One volume of a VMI.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Volume {
-    /// Its name in the spec.
-    pub name: Arc<str>,
-    /// What it is.
-    pub kind: VolumeKind,
-    /// Whether it is attached while the VM runs, and not needed to boot.
-    pub hotpluggable: bool,
-}
-
-/// The kinds of volume that a rule tells apart.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum VolumeKind {
-    /// A DataVolume; its claim has the same name.
-    DataVolume(Arc<str>),
-    /// A claim.
-    Claim(Arc<str>),
-    /// A claim that is only read, below a throw-away layer.
-    Ephemeral(Arc<str>),
-    /// A volume without a claim to wait for, a memory dump too.
-    Other,
-}
-
-impl Volume {
-    /// The claim behind it.
-    #[must_use]
-    pub fn claim(&self) -> Option<&Arc<str>> {
-        match &self.kind {
-            VolumeKind::DataVolume(claim) | VolumeKind::Claim(claim) | VolumeKind::Ephemeral(claim) => Some(claim),
-            VolumeKind::Other => None,
-        }
-    }
-}
-
-/// Keeps the text and reads the few fields; a spec that can't be read counts as one without volumes and is refused
-/// when it is rendered.
-fn instance_spec<'de, D: Deserializer<'de>>(deserializer: D) -> Result<InstanceSpec, D::Error> {
+/// Keeps the text of a field that is only compared; null is as if it were missing.
+fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Arc<str>>, D::Error> {
     let text = Box::<RawValue>::deserialize(deserializer)?;
-    let read: SpecFields = serde_json::from_str(text.get()).unwrap_or_default();
-    let state = |part: Option<Persistent>| part.is_some_and(|part| part.persistent == Some(true));
-    Ok(InstanceSpec {
-        json: text.get().into(),
-        volumes: read.volumes.into_iter().map(VolumeFields::into_volume).collect(),
-        persistent_state: state(read.domain.devices.tpm) || state(read.domain.firmware.bootloader.efi),
-    })
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct SpecFields {
-    volumes: Vec<VolumeFields>,
-    domain: DomainFields,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct DomainFields {
-    devices: DeviceFields,
-    firmware: FirmwareFields,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct DeviceFields {
-    tpm: Option<Persistent>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct FirmwareFields {
-    bootloader: BootloaderFields,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct BootloaderFields {
-    efi: Option<Persistent>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Persistent {
-    persistent: Option<bool>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct VolumeFields {
-    name: Arc<str>,
-    data_volume: Option<Source>,
-    persistent_volume_claim: Option<Source>,
-    ephemeral: Option<EphemeralFields>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct EphemeralFields {
-    persistent_volume_claim: Option<Source>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Source {
-    name: Arc<str>,
-    claim_name: Arc<str>,
-    hotpluggable: bool,
-}
-
-impl VolumeFields {
-    fn into_volume(self) -> Volume {
-        let ephemeral = self.ephemeral.and_then(|ephemeral| ephemeral.persistent_volume_claim);
-        let (kind, hotpluggable) = match (self.data_volume, self.persistent_volume_claim, ephemeral) {
-            (Some(source), _, _) => (VolumeKind::DataVolume(source.name), source.hotpluggable),
-            (None, Some(source), _) => (VolumeKind::Claim(source.claim_name), source.hotpluggable),
-            (None, None, Some(source)) => (VolumeKind::Ephemeral(source.claim_name), false),
-            (None, None, None) => (VolumeKind::Other, false),
-        };
-        Volume {
-            name: self.name,
-            kind,
-            hotpluggable,
-        }
-    }
+    Ok((text.get() != "null").then(|| text.get().into()))
 }

@@ -1,4 +1,8 @@
-//! The command line: flags in, settings out.
+//! The command line: flags in, settings out; and the commands that only print.
+
+pub mod connection;
+pub mod files;
+pub mod render;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -25,7 +29,46 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run the controller.
-    Run(Run),
+    Run(Box<Run>),
+    /// Print the first-consumer pod of VMs, from files or from a cluster.
+    Render(Box<render::Render>),
+}
+
+/// Why a command has failed: the exit code and a text.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct Failure {
+    /// 1: KubeVirt refuses it; 2: wrong use or unreadable input; 3: the cluster is unreachable, forbids it or does not
+    /// have it.
+    pub code: u8,
+    /// What to say.
+    pub message: String,
+}
+
+impl Failure {
+    /// KubeVirt refuses it.
+    pub fn refused(message: impl Into<String>) -> Self {
+        Self {
+            code: 1,
+            message: message.into(),
+        }
+    }
+
+    /// Wrong use, or input that can't be read.
+    pub fn unusable(message: impl Into<String>) -> Self {
+        Self {
+            code: 2,
+            message: message.into(),
+        }
+    }
+
+    /// The cluster can't be reached, forbids it, or does not have it.
+    pub fn cluster(message: impl Into<String>) -> Self {
+        Self {
+            code: 3,
+            message: message.into(),
+        }
+    }
 }
 
 /// Flags of `run`; each can also be given as `FIRST_CONSUMER_<FLAG>`.
@@ -165,8 +208,10 @@ mod tests {
 
     fn run(words: &[&str]) -> Run {
         let cli = Cli::try_parse_from([&["first-consumer", "run"], words].concat()).expect("readable");
-        let Command::Run(run) = cli.command;
-        run
+        match cli.command {
+            Command::Run(run) => *run,
+            other @ Command::Render(_) => panic!("{other:?}"),
+        }
     }
 
     #[test]

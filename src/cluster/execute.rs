@@ -11,11 +11,10 @@ use crate::decide::Effect;
 use crate::memory::Outcome;
 use crate::name::{Key, Uid};
 
-/// Performs an effect for a subject. `None` if there was nothing to do, or nothing came of it that the watch will not
-/// tell.
+/// Writes what an effect asks for. `None` if it asks for no write.
 pub async fn execute(client: &Client, subject: &Key, effect: Effect) -> Option<Outcome> {
     match effect {
-        Effect::Nothing => None,
+        Effect::Nothing | Effect::Expand { .. } => None,
         Effect::Create(pod) => Some(create(client, subject, &pod).await),
         Effect::Delete {
             name,

@@ -3,7 +3,9 @@
 pub mod client;
 pub mod events;
 pub mod execute;
+pub mod expand;
 mod series;
+pub mod snapshot;
 pub mod watch;
 pub mod watched;
 

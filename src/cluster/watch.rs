@@ -13,14 +13,12 @@ use tracing::{info, warn};
 
 use super::client::brief;
 use super::watched::Watched;
-use crate::api::{
-    DataVolume, Namespace, PersistentVolumeClaim, Pod, StorageClass, View, VirtualMachine, VirtualMachineInstance,
-};
-use crate::index::{Changed, Index, Indexed};
+use crate::api::{KubeVirt, Namespace, NetworkAttachmentDefinition, View};
+use crate::index::{Changed, Index, Indexed, Kinds, kinds};
 use crate::name::Key;
 
 /// A page is decoded as a whole before the first object comes out; without pages the whole list would be.
-const PAGE: u32 = 250;
+pub(super) const PAGE: u32 = 250;
 
 /// How often a kind without CRD is looked for again.
 const PROBE: Duration = Duration::from_secs(30);
@@ -87,21 +85,28 @@ type Missing = tokio::sync::watch::Sender<BTreeSet<&'static str>>;
 pub fn start(watches: &Watches, tasks: &mut JoinSet<()>) -> Synced {
     let (missing, synced) = tokio::sync::watch::channel(BTreeSet::new());
     let missing = Arc::new(missing);
-    spawn::<VirtualMachine>(watches, &missing, tasks);
-    spawn::<VirtualMachineInstance>(watches, &missing, tasks);
-    spawn::<DataVolume>(watches, &missing, tasks);
-    spawn::<PersistentVolumeClaim>(watches, &missing, tasks);
-    spawn::<Pod>(watches, &missing, tasks);
-    spawn::<StorageClass>(watches, &missing, tasks);
-    spawn::<Namespace>(watches, &missing, tasks);
+    kinds(&mut Start {
+        watches,
+        missing: &missing,
+        tasks,
+    });
     Synced(synced)
 }
 
-fn spawn<V: Indexed>(watches: &Watches, missing: &Arc<Missing>, tasks: &mut JoinSet<()>) {
-    missing.send_modify(|kinds| {
-        kinds.insert(V::KIND);
-    });
-    tasks.spawn(watch::<V>(watches.clone(), Arc::clone(missing)));
+struct Start<'a> {
+    watches: &'a Watches,
+    missing: &'a Arc<Missing>,
+    tasks: &'a mut JoinSet<()>,
+}
+
+impl Kinds for Start<'_> {
+    fn visit<V: Indexed>(&mut self) {
+        self.missing.send_modify(|kinds| {
+            kinds.insert(V::KIND);
+        });
+        let watch = watch::<V>(self.watches.clone(), Arc::clone(self.missing));
+        self.tasks.spawn(watch);
+    }
 }
 
 /// Watches one kind for ever.
@@ -124,11 +129,14 @@ async fn watch<V: Indexed>(watches: Watches, missing: Arc<Missing>) {
     }
 }
 
-/// Where to look for a kind: everywhere, or in the watched namespace; of Namespaces, then only that one.
-fn scope<V: View>(client: &Client, namespace: Option<&str>) -> (Api<Watched<V>>, watcher::Config) {
+/// Where to look for a kind: everywhere, or in the watched namespace; of Namespaces, then only that one. The KubeVirt
+/// object and networks may live elsewhere.
+pub(super) fn scope<V: View>(client: &Client, namespace: Option<&str>) -> (Api<Watched<V>>, watcher::Config) {
     let config = watcher::Config::default().page_size(PAGE);
     match namespace {
-        Some(namespace) if V::NAMESPACED => (Api::namespaced_with(client.clone(), namespace, &()), config),
+        Some(namespace) if V::NAMESPACED && ![KubeVirt::KIND, NetworkAttachmentDefinition::KIND].contains(&V::KIND) => {
+            (Api::namespaced_with(client.clone(), namespace, &()), config)
+        }
         Some(namespace) if V::KIND == Namespace::KIND => {
             let name = format!("metadata.name={namespace}");
             (Api::all_with(client.clone(), &()), config.fields(&name))

@@ -1,8 +1,9 @@
 //! [`Observed`], [`Memory`] and the time to a [`Decision`]: design section 5, row by row.
 //!
-//! [`rows::ROWS`] holds one function a row, in the order of the design's table. The first that speaks decides; row 18 is
-//! what remains.
+//! `rows` holds one function a row, in the order of the design's table. The first that speaks decides; row 18 is what
+//! remains.
 
+mod rivals;
 mod rows;
 #[cfg(test)]
 mod tests;
@@ -10,7 +11,7 @@ mod tests;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
-use crate::index::Index;
+use crate::index::{Index, Standing};
 use crate::memory::Memory;
 use crate::name::{Key, Uid, pod_name};
 use crate::observe::{Named, Observed, observe, own_pod};
@@ -75,16 +76,18 @@ pub enum Effect {
         /// See [`crate::memory::Outcome::Deleted`].
         next_attempt: Option<u32>,
     },
+    /// Have the VM's template expanded. Reads only, and the decision is taken again with the result.
+    Expand {
+        /// Of what ([`Observed::unexpanded`]).
+        inputs: String,
+    },
 }
 
 /// Decides about what is observed. Pure: the same input gives the same decision.
 #[must_use]
 pub fn decide(observed: &Observed, memory: &Memory, now: Timestamp) -> Decision {
     let case = rows::Case { observed, memory, now };
-    rows::ROWS
-        .iter()
-        .find_map(|row| row(&case))
-        .unwrap_or_else(|| rows::first_consumer_needed(&case))
+    rows::first(&case).unwrap_or_else(|| rows::first_consumer_needed(&case))
 }
 
 /// What the controller's flags say.
@@ -105,11 +108,13 @@ pub struct Turn {
     pub decision: Decision,
     /// What has to be done now so that it becomes true.
     pub effect: Effect,
+    /// What others have to know of it ([`Index::note`]), whether or not the effect succeeds.
+    pub standing: Option<Standing>,
 }
 
 /// Looks at the caches and at what is remembered, and decides.
 pub fn turn(index: &Index, subject: &Key, settings: &Settings, memory: &mut Memory, now: Timestamp) -> Turn {
-    let mut observed = observe(index, subject, settings.policy);
+    let mut observed = observe(index, subject, settings.policy, memory.expansion.last());
     let mut believed_until = None;
     match (&observed.pod, memory.assumed(now)) {
         // The claims may be placed before the watch has shown our own pod.
@@ -119,10 +124,13 @@ pub fn turn(index: &Index, subject: &Key, settings: &Settings, memory: &mut Memo
         }
         _ => memory.forget_assumed(),
     }
+    observed.look_around(index);
     memory.update(&observed, now);
+    observed.rival = rivals::rival(index, &observed, settings.policy, now);
     let mut decision = decide(&observed, memory, now);
-    let mut effect = effect(&decision, &observed, memory, &settings.pod);
+    let mut effect = effect(&decision, &observed, memory, &settings.pod, now);
     let silent_until = memory.silence(now).map(|(until, _)| until);
+    let standing = rivals::standing(&decision, &observed, silent_until.is_some());
     if silent_until.is_some() {
         effect = Effect::Nothing;
     }
@@ -134,11 +142,18 @@ pub fn turn(index: &Index, subject: &Key, settings: &Settings, memory: &mut Memo
         observed,
         decision,
         effect,
+        standing,
     }
 }
 
 /// What has to be done so that the decision becomes true.
-fn effect(decision: &Decision, observed: &Observed, memory: &Memory, settings: &pod::Settings) -> Effect {
+fn effect(
+    decision: &Decision,
+    observed: &Observed,
+    memory: &Memory,
+    settings: &pod::Settings,
+    now: Timestamp,
+) -> Effect {
     let pod = observed
         .own_pod()
         .filter(|pod| !pod.terminating && !memory.has_deleted(&pod.uid));
@@ -154,7 +169,12 @@ fn effect(decision: &Decision, observed: &Observed, memory: &Memory, settings: &
                 .then(|| pod.marks.attempt + 1),
         },
         (Action::Create, None) => new_pod(observed, memory, decision.reason, settings),
-        (Action::None | Action::Wait | Action::Create | Action::Keep | Action::Replace, _) => Effect::Nothing,
+        (Action::None | Action::Wait | Action::Create | Action::Keep | Action::Replace, _) => {
+            let rendered = matches!(decision.reason, Reason::ExpansionPending | Reason::CannotRender);
+            let inputs = observed.unexpanded.as_ref().filter(|_| rendered);
+            let due = inputs.filter(|inputs| memory.expansion.due(inputs, now));
+            due.map_or(Effect::Nothing, |inputs| Effect::Expand { inputs: inputs.clone() })
+        }
     }
 }
 
@@ -168,6 +188,7 @@ fn new_pod(observed: &Observed, memory: &Memory, reason: Reason, settings: &pod:
         made_for: made_for(observed.permission),
         labels: &observed.labels,
         placement,
+        domains: &observed.peers.domains,
         claims: &observed.listed(),
         reason,
         attempt: memory.next_attempt.unwrap_or(1),

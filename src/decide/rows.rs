@@ -3,12 +3,12 @@
 use k8s_openapi::jiff::Timestamp;
 
 use super::{Action, Decision};
-use crate::api::{ClaimPhase, DataVolumePhase, PodPhase, Scheduled};
+use crate::api::{ClaimPhase, DataVolumePhase, Scheduled};
 use crate::claim::Claim;
 use crate::lifecycle::State;
 use crate::memory::{FINISHED_DELAY, MOST_ATTEMPTS, Memory};
 use crate::name::Uid;
-use crate::observe::{Disk, Named, Observed, OwnPod};
+use crate::observe::{Disk, Named, Observed, OwnPod, Rival};
 use crate::placement::{HASH_VERSION, Refusal};
 use crate::policy::{MadeFor, Permission};
 use crate::reason::Reason;
@@ -22,8 +22,13 @@ pub(super) struct Case<'a> {
 
 type Row = fn(&Case) -> Option<Decision>;
 
-/// Rows 1 to 17; the first that speaks decides.
-pub(super) const ROWS: [Row; 21] = [
+/// What rows 1 to 17 say; the first that speaks decides.
+pub(super) fn first(case: &Case) -> Option<Decision> {
+    ROWS_BEFORE_RIVALS.iter().chain(&ROWS_AFTER).find_map(|row| row(case))
+}
+
+/// Rows 1 to 10, which look at the subject alone.
+pub(super) const ROWS_BEFORE_RIVALS: [Row; 12] = [
     subject_deleted,
     disk_deleted,
     name_conflict,
@@ -36,6 +41,12 @@ pub(super) const ROWS: [Row; 21] = [
     sibling_binding,
     sibling_importing,
     claim_in_use,
+];
+
+/// Rows 11 to 17.
+const ROWS_AFTER: [Row; 11] = [
+    shared_disk,
+    waiting_for_peer,
     cannot_render,
     pod_terminating,
     pod_outdated,
@@ -116,7 +127,17 @@ fn served_or_nothing_waiting(case: &Case) -> Option<Decision> {
         return None;
     }
     if case.observed.own_pod().is_some() {
-        return Some(none(Reason::Served, ""));
+        let unaware = case.observed.peers.unaware.as_ref();
+        // As long as our pod is there, the scheduler keeps the peer's pod away from it.
+        return Some(unaware.map_or_else(
+            || none(Reason::Served, ""),
+            |peer| {
+                keep(
+                    Reason::WaitingForPeer,
+                    &format!("the pod of {peer} has to learn of its node"),
+                )
+            },
+        ));
     }
     let waiting = [
         claim_missing_or_lost as Row,
@@ -195,20 +216,43 @@ fn claim_in_use(case: &Case) -> Option<Decision> {
     })
 }
 
-/// 12: what the VM will ask for can't be told.
+/// 11: one claim, one consumer.
+fn shared_disk(case: &Case) -> Option<Decision> {
+    let Some(Rival::Shares { subject, claim }) = &case.observed.rival else {
+        return None;
+    };
+    Some(wait(
+        Reason::SharedDiskServedElsewhere,
+        &format!("{claim} with {subject}"),
+    ))
+}
+
+/// 11: where an anti-affine peer will be is being decided. A pod of ours that is there stays: the scheduler sees both.
+fn waiting_for_peer(case: &Case) -> Option<Decision> {
+    let Some(Rival::Peer(peer)) = &case.observed.rival else {
+        return None;
+    };
+    Some(wait(Reason::WaitingForPeer, &peer.to_string()))
+}
+
+/// 12: what the VM will ask for can't be told, or not yet.
 fn cannot_render(case: &Case) -> Option<Decision> {
-    match case.observed.placement.as_ref()? {
-        Ok(_) => None,
-        Err(refusal @ Refusal::NotExpanded) => Some(Decision {
-            action: if case.observed.own_pod().is_some() {
-                Action::Keep
-            } else {
-                Action::Wait
-            },
-            ..wait(Reason::ExpansionPending, &refusal.to_string())
-        }),
-        Err(refusal @ Refusal::Unreadable(_)) => Some(none(Reason::CannotRender, &refusal.to_string())),
-    }
+    let refusal = case.observed.placement.as_ref()?.as_ref().err()?;
+    let (Refusal::NotExpanded, Some(inputs)) = (refusal, &case.observed.unexpanded) else {
+        return Some(none(Reason::CannotRender, &refusal.to_string()));
+    };
+    let failed = case.memory.expansion.failure(inputs);
+    let about = failed.map_or_else(|| refusal.to_string(), |failed| failed.text.clone());
+    let decision = match (failed, case.observed.own_pod()) {
+        (Some(failed), _) if failed.refused => none(Reason::CannotRender, &about),
+        // A pod that may end beside a peer's disks can't wait for what it should have been.
+        (_, Some(pod)) if pod.marks.domains == case.observed.peers.domains => keep(Reason::ExpansionPending, &about),
+        _ => wait(Reason::ExpansionPending, &about),
+    };
+    Some(Decision {
+        wake_at: failed.map(|failed| failed.until).filter(|until| case.now < *until),
+        ..decision
+    })
 }
 
 /// 13: the name is free again when the pod has gone.
@@ -263,7 +307,7 @@ fn pod_outdated(case: &Case) -> Option<Decision> {
 
 /// 14: pods have ended too often, and nothing has changed since.
 fn gave_up(case: &Case) -> Option<Decision> {
-    let last = |pod: &OwnPod| finished(pod) && pod.marks.attempt >= MOST_ATTEMPTS;
+    let last = |pod: &OwnPod| pod.finished() && pod.marks.attempt >= MOST_ATTEMPTS;
     let too_often = case.observed.needs() && case.observed.own_pod().is_some_and(last);
     (too_often || case.memory.gave_up_on.is_some()).then(|| none(Reason::GaveUp, &format!("{MOST_ATTEMPTS} times")))
 }
@@ -273,7 +317,7 @@ fn pod_finished(case: &Case) -> Option<Decision> {
     let pod = case
         .observed
         .own_pod()
-        .filter(|pod| finished(pod) && case.observed.needs())?;
+        .filter(|pod| pod.finished() && case.observed.needs())?;
     let since = case.memory.finished_since.unwrap_or(case.now);
     let due = since
         .checked_add(FINISHED_DELAY.after(pod.marks.attempt))
@@ -292,12 +336,12 @@ fn pod_finished(case: &Case) -> Option<Decision> {
 /// 15: the pod is there and its work is not done.
 fn pod_there(case: &Case) -> Option<Decision> {
     let pod = case.observed.own_pod()?;
-    let keep = |reason, about: &str| Decision {
-        action: Action::Keep,
-        ..wait(reason, about)
-    };
     Some(match &pod.scheduled {
-        Scheduled::Unschedulable(text) => keep(Reason::Unschedulable, text),
+        Scheduled::Unschedulable(text) => {
+            let why = case.observed.peers.explanation();
+            let separator = if why.is_empty() { "" } else { "; " };
+            keep(Reason::Unschedulable, &format!("{text}{separator}{why}"))
+        }
         Scheduled::Gated => keep(Reason::SchedulingGated, ""),
         Scheduled::Yes => keep(Reason::WaitingForVolumes, ""),
         Scheduled::Silent if !case.observed.needs() => keep(Reason::WaitingForVolumes, ""),
@@ -347,16 +391,19 @@ pub(super) fn first_consumer_needed(case: &Case) -> Decision {
     }
 }
 
-fn finished(pod: &OwnPod) -> bool {
-    matches!(pod.phase, PodPhase::Succeeded | PodPhase::Failed)
-}
-
 fn none(reason: Reason, about: &str) -> Decision {
     Decision {
         action: Action::None,
         reason,
         about: about.into(),
         wake_at: None,
+    }
+}
+
+fn keep(reason: Reason, about: &str) -> Decision {
+    Decision {
+        action: Action::Keep,
+        ..none(reason, about)
     }
 }
 

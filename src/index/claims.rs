@@ -1,7 +1,8 @@
-//! Claims and DataVolumes: they concern the subjects that name the claim.
+//! Claims, DataVolumes and volumes: they concern the subjects that name the claim.
 
 use super::{Changed, Index, Indexed, Link, Table};
-use crate::api::{DataVolume, PersistentVolumeClaim, View as _};
+use crate::api::{DataVolume, PersistentVolume, PersistentVolumeClaim, View as _};
+use crate::claim::Claim;
 use crate::name::Key;
 
 /// The label by which KubeVirt finds the claim of a VMI's TPM and EFI state (KubeVirt
@@ -40,6 +41,40 @@ impl Indexed for PersistentVolumeClaim {
         if let Some(owner) = self.meta().controller().filter(|owner| &*owner.kind == Self::KIND) {
             changed.extend(index.subjects_by_claim.of(&key.sibling(&owner.name)).cloned());
         }
+    }
+}
+
+impl Indexed for PersistentVolume {
+    fn table(index: &mut Index) -> &mut Table<Self> {
+        &mut index.volumes
+    }
+
+    fn link(&self, _: &mut Index, _: Link) {}
+
+    fn concerns(&self, index: &Index, changed: &mut Changed) {
+        let claim = self.claim();
+        changed.extend(
+            claim
+                .iter()
+                .flat_map(|claim| index.subjects_by_claim.of(claim))
+                .cloned(),
+        );
+    }
+}
+
+impl Index {
+    /// A claim with what surrounds it.
+    #[must_use]
+    pub fn read_claim(&self, claim: &PersistentVolumeClaim) -> Claim {
+        let key = claim.meta().key();
+        let class = claim.spec.storage_class_name.as_deref();
+        let class = class.and_then(|class| self.class(class));
+        // DataVolume and claim have one name (CDI reference 4.1); who controls the claim is checked by UID.
+        let data_volume = self.data_volume(&key);
+        let prime = self
+            .claim(&key.sibling(&format!("prime-{}", claim.meta().uid)))
+            .is_some();
+        Claim::new(claim, class.map(AsRef::as_ref), data_volume.map(AsRef::as_ref), prime)
     }
 }
 

@@ -4,17 +4,22 @@
 
 mod claims;
 mod cluster;
+mod neighbours;
 mod pods;
 mod subjects;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::hash::Hash;
 use std::sync::Arc;
 
 use crate::api::{
-    DataVolume, Namespace, PersistentVolumeClaim, Pod, StorageClass, View, VirtualMachine, VirtualMachineInstance,
+    DataVolume, KubeVirt, Namespace, NetworkAttachmentDefinition, Node, PersistentVolume, PersistentVolumeClaim, Pod,
+    ResourceQuota, StorageClass, View, VirtualMachine, VirtualMachineInstance,
 };
 use crate::name::Key;
 
+use neighbours::Neighbours;
+pub use neighbours::{Peer, Standing};
 pub use pods::own_subject;
 pub use subjects::sidecar_claims;
 
@@ -31,9 +36,14 @@ pub struct Index {
     vmis: Table<VirtualMachineInstance>,
     data_volumes: Table<DataVolume>,
     claims: Table<PersistentVolumeClaim>,
+    volumes: Table<PersistentVolume>,
     pods: Table<Pod>,
     classes: Table<StorageClass>,
     namespaces: Table<Namespace>,
+    kubevirts: Table<KubeVirt>,
+    quotas: Table<ResourceQuota>,
+    networks: Table<NetworkAttachmentDefinition>,
+    nodes: Table<Node>,
     /// Claim to the subjects whose VM or VMI names it.
     subjects_by_claim: Links,
     /// The name that a subject's pod has or would have, to the subject.
@@ -46,6 +56,10 @@ pub struct Index {
     launchers_by_subject: Links,
     /// Subject to its own pods.
     own_pods_by_subject: Links,
+    /// Who must not run beside whom.
+    neighbours: Neighbours,
+    /// What our own last turns say of subjects.
+    standings: HashMap<Key, Standing>,
 }
 
 /// A kind that the index holds.
@@ -60,6 +74,28 @@ pub trait Indexed: View {
     fn concerns(&self, index: &Index, changed: &mut Changed);
 }
 
+/// Something that is done for every kind that the index holds.
+pub trait Kinds {
+    /// Does it for one kind.
+    fn visit<V: Indexed>(&mut self);
+}
+
+/// Does something for every kind: the one list of what is read from a cluster.
+pub fn kinds(visitor: &mut impl Kinds) {
+    visitor.visit::<VirtualMachine>();
+    visitor.visit::<VirtualMachineInstance>();
+    visitor.visit::<DataVolume>();
+    visitor.visit::<PersistentVolumeClaim>();
+    visitor.visit::<PersistentVolume>();
+    visitor.visit::<Pod>();
+    visitor.visit::<StorageClass>();
+    visitor.visit::<Namespace>();
+    visitor.visit::<KubeVirt>();
+    visitor.visit::<ResourceQuota>();
+    visitor.visit::<NetworkAttachmentDefinition>();
+    visitor.visit::<Node>();
+}
+
 /// Whether an object enters the secondary maps or leaves them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Link {
@@ -70,11 +106,17 @@ pub enum Link {
 }
 
 /// A secondary map from one key to many.
-#[derive(Clone, Debug, Default)]
-struct Links(HashMap<Key, BTreeSet<Key>>);
+#[derive(Clone, Debug)]
+struct Links<K = Key>(HashMap<K, BTreeSet<Key>>);
 
-impl Links {
-    fn set(&mut self, from: Key, to: Key, link: Link) {
+impl<K> Default for Links<K> {
+    fn default() -> Self {
+        Self(HashMap::new())
+    }
+}
+
+impl<K: Eq + Hash> Links<K> {
+    fn set(&mut self, from: K, to: Key, link: Link) {
         match link {
             Link::Enter => {
                 self.0.entry(from).or_default().insert(to);
@@ -90,7 +132,7 @@ impl Links {
         }
     }
 
-    fn of(&self, from: &Key) -> impl Iterator<Item = &Key> {
+    fn of<'a>(&'a self, from: &K) -> impl Iterator<Item = &'a Key> + use<'a, K> {
         self.0.get(from).into_iter().flatten()
     }
 }
@@ -105,23 +147,35 @@ impl Index {
             return changed;
         }
         if let Some(old) = old {
-            old.concerns(self, &mut changed);
+            self.affected(&*old, &mut changed);
             old.link(self, Link::Leave);
         }
         object.link(self, Link::Enter);
-        object.concerns(self, &mut changed);
-        V::table(self).insert(key, Arc::new(object));
+        let object = Arc::new(object);
+        V::table(self).insert(key, Arc::clone(&object));
+        self.affected(&*object, &mut changed);
         changed
     }
 
     /// Takes an object out.
     pub fn delete<V: Indexed>(&mut self, key: &Key) -> Changed {
         let mut changed = Changed::new();
-        if let Some(old) = V::table(self).remove(key) {
-            old.concerns(self, &mut changed);
+        if let Some(old) = V::table(self).get(key).cloned() {
+            self.affected(&*old, &mut changed);
+            V::table(self).remove(key);
             old.link(self, Link::Leave);
         }
         changed
+    }
+
+    /// The subjects whose decision reads the object, and those that look at these subjects.
+    fn affected<V: Indexed>(&self, object: &V, changed: &mut Changed) {
+        let mut subjects = Changed::new();
+        object.concerns(self, &mut subjects);
+        for subject in &subjects {
+            self.onlookers(subject, changed);
+        }
+        changed.extend(subjects);
     }
 
     /// Ends a list: whatever of this kind was not in it has vanished unseen.
@@ -169,6 +223,18 @@ impl Index {
         self.claims.get(key)
     }
 
+    /// A volume.
+    #[must_use]
+    pub fn volume(&self, name: &str) -> Option<&Arc<PersistentVolume>> {
+        self.volumes.get(&Key::new("", name))
+    }
+
+    /// A node.
+    #[must_use]
+    pub fn node(&self, name: &str) -> Option<&Arc<Node>> {
+        self.nodes.get(&Key::new("", name))
+    }
+
     /// A pod.
     #[must_use]
     pub fn pod(&self, key: &Key) -> Option<&Arc<Pod>> {
@@ -185,6 +251,28 @@ impl Index {
     #[must_use]
     pub fn namespace(&self, name: &str) -> Option<&Arc<Namespace>> {
         self.namespaces.get(&Key::new("", name))
+    }
+
+    /// The KubeVirt object. Of several, which KubeVirt does not allow, the first that is not being deleted.
+    #[must_use]
+    pub fn kubevirt(&self) -> Option<&Arc<KubeVirt>> {
+        self.kubevirts.values().find(|kubevirt| !kubevirt.meta().terminating())
+    }
+
+    /// The quotas of a Namespace.
+    pub fn quotas<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a Arc<ResourceQuota>> {
+        cluster::in_namespace(&self.quotas, namespace).map(|(_, quota)| quota)
+    }
+
+    /// A network attachment definition.
+    #[must_use]
+    pub fn network(&self, key: &Key) -> Option<&Arc<NetworkAttachmentDefinition>> {
+        self.networks.get(key)
+    }
+
+    /// The Nodes.
+    pub fn nodes(&self) -> impl Iterator<Item = &Arc<Node>> {
+        self.nodes.values()
     }
 
     /// The pods that list a claim.

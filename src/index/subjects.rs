@@ -1,5 +1,6 @@
 //! VMs and VMIs: they concern the subject of their name, and name its claims.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -54,6 +55,20 @@ fn link_subject(index: &mut Index, subject: &Key, template: &Template, link: Lin
     index
         .subjects_by_pod_name
         .set(subject.sibling(&pod_name(subject)), subject.clone(), link);
+    index.link_neighbour(subject, template, link);
+}
+
+impl Index {
+    /// What the subject boots from: a VMI that lives says it itself, else the VM's template does.
+    #[must_use]
+    pub fn template(&self, subject: &Key) -> Option<Cow<'_, Template>> {
+        match (self.vm(subject), self.vmi(subject)) {
+            (Some(vm), None) => Some(Cow::Borrowed(vm.template())),
+            (Some(vm), Some(vmi)) if vmi.phase().is_final() => Some(Cow::Borrowed(vm.template())),
+            (_, Some(vmi)) => Some(Cow::Owned(vmi.template())),
+            (None, None) => None,
+        }
+    }
 }
 
 /// Every claim that a template names: behind its volumes, and of its hook sidecars.

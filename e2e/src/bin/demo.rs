@@ -49,9 +49,8 @@ async fn demo(flags: &Flags) -> Result<()> {
     let cluster = Arc::new(Cluster::start(Options::default(), neighbours).await?);
     let start = Instant::now();
     println!(
-        "\nReal here: etcd, kube-apiserver, kube-scheduler, kube-controller-manager, local-path-provisioner, and \
-         first-consumer with its shipped rights.\nModelled: CDI, virt-controller, the kubelets (kwok) and the data; \
-         recordings of the real ones are the evidence.\n"
+        "\nReal: etcd, kube-apiserver, kube-scheduler, kube-controller-manager, local-path-provisioner, first-consumer with \
+         its shipped rights. Modelled, after recordings of the real ones: CDI, virt-controller, kubelets, data.\n"
     );
     say(
         start,
@@ -136,8 +135,8 @@ Things to try:
   kubectl -n demo patch vm lost --type merge -p '{{\"spec\":{{\"runStrategy\":\"Always\"}}}}'; kubectl -n demo get vmi,pods -o wide
   kubectl -n demo delete vm web"
     );
-    tokio::signal::ctrl_c().await?;
-    Ok(())
+    // The control plane answers Ctrl-C itself: it stops and removes everything, and ends the process.
+    std::future::pending().await
 }
 
 fn heading(text: &str) {

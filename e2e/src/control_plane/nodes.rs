@@ -30,6 +30,8 @@ pub struct NodeSpec {
     pub ephemeral_storage: String,
     /// How many of each of `devices.kubevirt.io/kvm`, `tun` and `vhost-net` there are; 0: none of these resources.
     pub devices: u32,
+    /// Further resources, for example `hugepages-1Gi`, and how much there is of each.
+    pub resources: BTreeMap<String, String>,
     /// Cordoned (`spec.unschedulable`).
     pub unschedulable: bool,
     /// Added to the usual labels, or instead of them.
@@ -50,6 +52,7 @@ impl NodeSpec {
             pods: 500,
             ephemeral_storage: "500Gi".to_owned(),
             devices: 1000,
+            resources: BTreeMap::new(),
             unschedulable: false,
             labels: BTreeMap::new(),
             taints: Vec::new(),
@@ -94,6 +97,8 @@ impl NodeSpec {
                 );
             }
         }
+        let further = self.resources.iter();
+        room.extend(further.map(|(name, amount)| (name.clone(), Quantity(amount.clone()))));
         Node {
             metadata: ObjectMeta {
                 name: Some(self.name.clone()),

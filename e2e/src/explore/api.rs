@@ -15,7 +15,8 @@ use std::sync::Arc;
 /// A turn was taken: its memory is kept, its request is on the way.
 pub fn send(state: &mut State, replica: usize, vm: usize, at: Positions, acted: &Arc<Acted>, names_uids: bool) {
     let act = match &acted.effect {
-        Effect::Nothing => None,
+        // Nothing here needs an expansion.
+        Effect::Nothing | Effect::Expand { .. } => None,
         Effect::Create(_) => acted.body.clone().map(Act::Create),
         Effect::Delete { uid, .. } => Id::of(&uid.0).map(|meant| Act::Delete {
             meant,
@@ -24,6 +25,7 @@ pub fn send(state: &mut State, replica: usize, vm: usize, at: Positions, acted: 
     };
     let replica = &mut state.replicas[replica];
     replica.at = at;
+    replica.standings[vm].clone_from(&acted.standing);
     let mind = &mut replica.minds[vm];
     mind.memory = Arc::clone(&acted.memory);
     mind.tally = acted.tally;
@@ -52,6 +54,7 @@ pub fn steps(system: &System, steps: &mut Steps) {
                     let of = &mut state.replicas[replica];
                     let minds = of.minds.iter_mut().map(|mind| std::mem::replace(mind, Mind::new()));
                     let strays: Vec<_> = minds.filter_map(|mind| mind.request).collect();
+                    of.standings.fill(None);
                     state.strays.extend(strays);
                 },
             );

@@ -5,8 +5,18 @@ use super::objects::{Claim, Pod, Role, Vm, Vmi};
 use super::seen::{Seen, SeenPod};
 use super::state::{Act, Request, time};
 use first_consumer::decide::Effect;
+use first_consumer::index::Standing;
 use k8s_openapi::jiff::Timestamp;
 use std::hash::{Hash, Hasher};
+
+/// What a turn says for others to know.
+pub fn standing(standing: Option<&Standing>) -> u64 {
+    match standing {
+        None => 0,
+        Some(Standing::HeldBack) => 1,
+        Some(Standing::Acting(domains)) => 2 + (digest(domains) >> 1),
+    }
+}
 
 /// Digest of a value without UIDs.
 fn digest(value: &impl Hash) -> u64 {

@@ -1,6 +1,7 @@
 //! One turn of the product on what a replica sees, remembered by its input.
 
 use super::canon::{Digest, Tokens, Visitor};
+use super::identity;
 use super::models::Model;
 use super::objects::{Body, Id, KINDS};
 use super::render;
@@ -8,7 +9,7 @@ use super::rules;
 use super::seen::{Seen, Table};
 use super::state::{Positions, Request, State};
 use first_consumer::decide::{self, Decision, Effect, Settings, Turn};
-use first_consumer::index::Index;
+use first_consumer::index::{Index, Standing};
 use first_consumer::memory::{Memory, Outcome, Wishes};
 use first_consumer::name::Key;
 use first_consumer::observe::Observed;
@@ -132,6 +133,8 @@ pub struct Acted {
     /// What is remembered after it.
     pub memory: Arc<Remembered>,
     pub tally: Tally,
+    /// What others have to know of it.
+    pub standing: Option<Standing>,
     /// The rule that it breaks.
     pub broken: Option<String>,
     /// Tells what comes of it from what comes of other turns, whatever they saw.
@@ -153,7 +156,7 @@ impl<'a> Minds<'a> {
         Self {
             model,
             brain,
-            fixture: render::fixture(),
+            fixture: render::fixture(model),
             views: RefCell::default(),
             indexes: RefCell::default(),
             turns: RefCell::default(),
@@ -183,11 +186,24 @@ impl<'a> Minds<'a> {
                 .map_or(0, |owner| ((1 + owner.place() as u64) << 8) | u64::from(owner.life)),
         );
         digest.push((vm as u64) << 8 | u64::from(state.now));
+        let standings = &state.replicas[replica].standings;
+        for standing in standings {
+            digest.push(identity::standing(standing.as_ref()));
+        }
         let key = digest.done();
         if let Some(known) = self.turns.borrow().get(&key) {
             return known.clone();
         }
-        let acted = self.take(&self.index(index_key, tables), state, vm, mind, tables);
+        let index = self.index(index_key, tables);
+        let acted = if standings.iter().any(Option::is_some) {
+            let mut index = (*index).clone();
+            for (vm, standing) in standings.iter().enumerate() {
+                index.note(&render::subject(vm), standing.clone());
+            }
+            self.take(&index, state, (replica, vm), tables)
+        } else {
+            self.take(&index, state, (replica, vm), tables)
+        };
         self.turns.borrow_mut().insert(key, acted.clone());
         acted
     }
@@ -217,10 +233,11 @@ impl<'a> Minds<'a> {
         &self,
         index: &Index,
         state: &State,
-        vm: usize,
-        mind: &Mind,
+        (replica, vm): (usize, usize),
         tables: [&Table; KINDS.len()],
     ) -> Option<Arc<Acted>> {
+        let replica = &state.replicas[replica];
+        let mind = &replica.minds[vm];
         let (subject, now) = (render::subject(vm), state.time());
         let mut memory = mind.memory.memory.clone();
         let turn = self.brain.turn(index, &subject, &self.model.settings, &mut memory, now);
@@ -235,13 +252,18 @@ impl<'a> Minds<'a> {
             observed,
             decision,
             effect,
+            standing,
         } = turn;
+        // Where nobody is kept apart, nobody asks.
+        let standing = standing.filter(|_| self.model.apart);
         // As the worker does: what is gone needs no memory.
         if effect == Effect::Nothing && observed.owner.is_none() && observed.own_pod().is_none() {
             memory = Memory::default();
         }
         let memory = Remembered::new(memory);
-        let idle = effect == Effect::Nothing && memory.tokens.digest == mind.memory.tokens.digest;
+        let idle = effect == Effect::Nothing
+            && memory.tokens.digest == mind.memory.tokens.digest
+            && standing == replica.standings[vm];
         if idle && broken.is_none() {
             return None;
         }
@@ -255,12 +277,15 @@ impl<'a> Minds<'a> {
         };
         let flags = match &effect {
             Effect::Delete { .. } => format!("{effect:?}"),
-            Effect::Nothing | Effect::Create(_) => String::new(),
+            Effect::Nothing | Effect::Create(_) | Effect::Expand { .. } => String::new(),
         };
         let mut outcome = Digest::default();
         push(
             &mut outcome,
-            Digest::text(&format!("{flags}{tally:?}{:?}{broken:?}", Wishes::of(&observed))),
+            Digest::text(&format!(
+                "{flags}{tally:?}{standing:?}{:?}{broken:?}",
+                Wishes::of(&observed)
+            )),
         );
         push(&mut outcome, memory.tokens.digest);
         push(&mut outcome, body.as_ref().map_or(0, |body| body.tokens.digest));
@@ -272,6 +297,7 @@ impl<'a> Minds<'a> {
             body,
             memory,
             tally,
+            standing,
             broken,
         }))
     }

@@ -90,6 +90,8 @@ pub struct Model {
     pub budget: u8,
     /// Which.
     pub may: May,
+    /// Required anti-affinity keeps the VMs on different nodes.
+    pub apart: bool,
     /// A pod that is not ours has the name of ours.
     pub lookalike: bool,
     /// The flags of ours.
@@ -110,6 +112,7 @@ impl Model {
             lag: u8::MAX,
             budget,
             may: May::default(),
+            apart: false,
             lookalike: false,
             settings: Settings::default(),
         }
@@ -151,6 +154,7 @@ impl Model {
         let replica = Replica {
             at: Default::default(),
             minds,
+            standings: vec![None; self.vms.len()],
         };
         let mut state = State {
             now: 0,

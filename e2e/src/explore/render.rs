@@ -6,7 +6,8 @@ use super::seen::{Seen, SeenClaim, SeenPod};
 use super::state::time;
 use crate::world::objects::{ClaimPhase, DvPhase, Source};
 use first_consumer::api::{
-    DataVolume, Namespace, PersistentVolumeClaim, Pod as PodView, StorageClass, VirtualMachine, VirtualMachineInstance,
+    DataVolume, Namespace, Node, PersistentVolumeClaim, Pod as PodView, StorageClass, VirtualMachine,
+    VirtualMachineInstance,
 };
 use first_consumer::index::Index;
 use first_consumer::name::{Key, pod_name};
@@ -14,6 +15,9 @@ use serde_json::{Value, json};
 
 /// The one namespace.
 pub const NAMESPACE: &str = "prod";
+
+/// The topology of VMs that are kept apart.
+pub const HOST: &str = "kubernetes.io/hostname";
 
 /// An object as the product's view of it.
 #[derive(Clone, Debug)]
@@ -58,6 +62,10 @@ pub fn claim_name(id: Id, owner: Id) -> String {
     }
 }
 
+pub fn node_name(node: u8) -> String {
+    format!("node-{node}")
+}
+
 /// A pod's name.
 pub fn name_of_pod(pod: &Pod) -> String {
     if let Some(body) = &pod.body {
@@ -71,7 +79,7 @@ pub fn name_of_pod(pod: &Pod) -> String {
 }
 
 /// What never changes.
-pub fn fixture() -> Index {
+pub fn fixture(model: &Model) -> Index {
     let mut index = Index::default();
     let class = json!({"metadata": {"name": "late"}, "provisioner": "csi.example.com",
         "volumeBindingMode": "WaitForFirstConsumer"});
@@ -81,6 +89,13 @@ pub fn fixture() -> Index {
     ) {
         index.apply(class);
         index.apply(namespace);
+    }
+    for node in 0..model.nodes {
+        let name = node_name(node);
+        let node = json!({"metadata": {"name": name, "labels": {HOST: name}}});
+        if let Some(node) = parse::<Node>(&node) {
+            index.apply(node);
+        }
     }
     index
 }
@@ -110,12 +125,23 @@ fn meta(name: &str, id: Id, deleting: bool) -> Value {
     meta
 }
 
+/// What anti-affinity selects by.
+fn labels() -> Value {
+    json!({"app": "db"})
+}
+
 fn spec(model: &Model, vm: usize, edited: bool) -> Value {
     let volumes = model.vms[vm].iter().map(|disk| {
         let name = disk_name(*disk);
         json!({"name": name, "dataVolume": {"name": name}})
     });
-    json!({"nodeSelector": {"zone": if edited { "b" } else { "a" }}, "volumes": volumes.collect::<Vec<_>>()})
+    let mut spec =
+        json!({"nodeSelector": {"zone": if edited { "b" } else { "a" }}, "volumes": volumes.collect::<Vec<_>>()});
+    if model.apart {
+        let terms = json!([{"topologyKey": HOST, "labelSelector": {"matchLabels": labels()}}]);
+        spec["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] = terms;
+    }
+    spec
 }
 
 fn vm_object(model: &Model, vm: Vm) -> Value {
@@ -125,7 +151,10 @@ fn vm_object(model: &Model, vm: Vm) -> Value {
     }
     json!({
         "metadata": meta,
-        "spec": {"runStrategy": vm.strategy.as_str(), "template": {"spec": spec(model, vm.id.index(), vm.edited)}},
+        "spec": {"runStrategy": vm.strategy.as_str(), "template": {
+            "metadata": {"labels": labels()},
+            "spec": spec(model, vm.id.index(), vm.edited),
+        }},
         // Halted and Always are acted on whatever was acted on before.
         "status": {"runStrategy": vm.strategy.as_str()},
     })
@@ -134,6 +163,7 @@ fn vm_object(model: &Model, vm: Vm) -> Value {
 fn vmi_object(model: &Model, vmi: &Vmi) -> Value {
     let mut meta = meta(&vm_name(vmi.id.index()), vmi.id, vmi.deleting);
     meta["creationTimestamp"] = json!(time(vmi.born).to_string());
+    meta["labels"] = labels();
     meta["ownerReferences"] = owner(
         "kubevirt.io/v1",
         "VirtualMachine",

@@ -13,6 +13,7 @@ use first_consumer::memory::Memory;
 use first_consumer::name::Uid;
 use first_consumer::reason::Reason;
 use k8s_openapi::jiff::Timestamp;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// What a replica sees when it takes a turn for a subject.
@@ -149,14 +150,22 @@ pub fn of_restart(turn: &Turn, memory: &Memory, fresh: &Turn, now: Timestamp) ->
 }
 
 /// What a state breaks, whoever looks.
-pub fn of_state(state: &State) -> Option<String> {
+pub fn of_state(model: &Model, state: &State) -> Option<String> {
     let own = |vm: usize| {
         let of = move |pod: &&Pod| matches!(pod.role, Role::Own { vm: of, .. } if usize::from(of) == vm);
         state.pods.iter().filter(of).count()
     };
-    (0..state.vms.len())
-        .any(|vm| own(vm) > 1)
-        .then(|| "never two own pods for a subject".into())
+    if (0..state.vms.len()).any(|vm| own(vm) > 1) {
+        return Some("never two own pods for a subject".into());
+    }
+    let node = |vm: &Vec<usize>| {
+        let claims = vm.iter().filter_map(|disk| state.claims[2 * disk].as_ref());
+        let nodes = claims.filter_map(|claim| state.volume(claim.id).map(|volume| volume.node).or(claim.node));
+        nodes.collect::<BTreeSet<u8>>()
+    };
+    let mut taken = BTreeSet::new();
+    let together = model.apart && model.vms.iter().flat_map(node).any(|node| !taken.insert(node));
+    together.then(|| "anti-affine VMs: their disks are on one node".into())
 }
 
 /// What is wrong when nothing more happens.

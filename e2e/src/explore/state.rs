@@ -1,9 +1,11 @@
 //! The state: objects in compact form, what is seen of them, our replicas.
 
 use super::canon::{Digest, Lives, Renamed, Visitor};
+use super::identity;
 use super::mind::{Acted, Mind};
 use super::objects::{Binding, Body, Claim, Dv, Id, KINDS, Kind, Pod, Vm, Vmi, Volume};
 use super::seen::Table;
+use first_consumer::index::Standing;
 use k8s_openapi::jiff::Timestamp;
 use std::sync::Arc;
 
@@ -16,6 +18,8 @@ pub struct Replica {
     pub at: Positions,
     /// By subject.
     pub minds: Vec<Mind>,
+    /// By subject: what its last turn said for others to know, if anybody asks.
+    pub standings: Vec<Option<Standing>>,
 }
 
 /// A request to the API server.
@@ -171,6 +175,9 @@ impl State {
         for replica in &self.replicas {
             replica.at.iter().for_each(|at| visitor.value((*at).into()));
             replica.minds.iter().for_each(|mind| mind.walk(now, visitor));
+            for standing in &replica.standings {
+                visitor.value(identity::standing(standing.as_ref()));
+            }
         }
         self.strays.iter().for_each(|request| request.walk(now, visitor));
     }

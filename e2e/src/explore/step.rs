@@ -57,7 +57,7 @@ impl fmt::Display for Step {
             }
             Self::Turn(replica, vm, acted, at) => {
                 let sends = match &acted.effect {
-                    Effect::Nothing => "remembers it",
+                    Effect::Nothing | Effect::Expand { .. } => "remembers it",
                     Effect::Create(_) => "sends a create",
                     Effect::Delete { .. } => "sends a delete",
                 };
@@ -105,8 +105,8 @@ pub struct Next {
 pub struct Steps<'a> {
     pub state: &'a State,
     pub list: Vec<Next>,
-    /// How many versions of a kind a replica may be behind.
-    pub lag: u8,
+    /// The model.
+    pub model: &'a Model,
 }
 
 impl Steps<'_> {
@@ -123,8 +123,8 @@ impl Steps<'_> {
         state.pods.sort_by_key(|pod| pod.id);
         state.volumes.sort();
         state.bindings.sort_by_key(|binding| binding.pod);
-        state.publish(self.lag);
-        let broken = broken.or_else(|| super::rules::of_state(&state));
+        state.publish(self.model.lag);
+        let broken = broken.or_else(|| super::rules::of_state(self.model, &state));
         self.list.push(Next {
             step,
             cost,
@@ -163,7 +163,7 @@ impl<'a> System<'a> {
         let mut steps = Steps {
             state,
             list: Vec::new(),
-            lag: self.model.lag,
+            model: self.model,
         };
         self.turns(&mut steps, settle);
         api::steps(self, &mut steps);
@@ -181,7 +181,7 @@ impl<'a> System<'a> {
         let newest = newest(state);
         let busy = |(replica, of): (usize, &Replica)| {
             (0..of.minds.len()).any(|vm| {
-                let acts = |acted: Arc<Acted>| acted.effect != Effect::Nothing;
+                let acts = |acted: Arc<Acted>| acted.effect != Effect::Nothing || acted.standing != of.standings[vm];
                 of.minds[vm].request.is_some() || self.minds.turn(state, replica, vm, newest).is_some_and(acts)
             })
         };

@@ -1,5 +1,5 @@
 //! Drivers of the models in [`crate::world`] on a real API server: stand-ins for CDI, virt-controller and a CSI-like
-//! provisioner, each with its own client and so its own rights (`e2e/stand_in_rbac.yaml`).
+//! provisioner, each with its own client and so its own rights (`e2e/stand_in_rbac.yaml`); and for virt-api.
 //!
 //! ```text
 //! watches --> store --> wake-ups --> queue --> view --> model --> writes --> API server (and store)
@@ -12,20 +12,26 @@ mod cdi;
 mod engine;
 mod events;
 mod hand;
+mod instancetypes;
 mod kind;
 mod provisioner;
 mod read;
 mod store;
 mod switch;
 mod virt;
+mod virt_api;
+
+pub use virt::PLACEMENT_ANNOTATION;
 
 pub use crate::world::{cdi::Settings, provisioner::Fault};
 
 use anyhow::{Context as _, Result};
 use engine::{Change, Controller};
 use hand::Hand;
+use instancetypes::Instancetypes;
 use kind::Kind;
 use kube::Client;
+use serde_json::Value;
 use std::{sync::Arc, time::Duration};
 use switch::Switch;
 use tokio::{sync::mpsc, task::JoinSet, time::timeout};
@@ -72,11 +78,14 @@ pub struct StandIns {
     stop: CancellationToken,
     tasks: JoinSet<()>,
     virt_controller: Group,
+    instancetypes: Arc<Instancetypes>,
+    virt_api: Arc<Switch>,
+    virt_api_port: u16,
     faults: Arc<provisioner::Faults>,
 }
 
 impl StandIns {
-    /// Starts all three and returns when every watch has listed once. Fails if that takes more than a minute, which
+    /// Starts all and returns when every watch has listed once. Fails if that takes more than a minute, which
     /// means missing rights or missing CRDs.
     pub async fn start(cdi: Client, virt_controller: Client, provisioner: Client, options: Options) -> Result<Self> {
         let stop = CancellationToken::new();
@@ -121,9 +130,22 @@ impl StandIns {
             .await
             .context("CSI provisioner stand-in")?;
 
+        let instancetypes = Arc::<Instancetypes>::default();
+        let virt_api = Arc::new(Switch::new(true));
+        let server = virt_api::VirtApi {
+            client: virt_controller.clone(),
+            instancetypes: instancetypes.clone(),
+            switch: virt_api.clone(),
+        };
+        let virt_api_port = server.start(&mut tasks, stop.clone()).await?;
+
         let mut group = Group::new(virt_controller, &mut tasks, &stop);
         let hand = group.hand.clone();
-        group.add(&mut tasks, &stop, virt::Vms { hand: hand.clone() });
+        let vms = virt::Vms {
+            hand: hand.clone(),
+            instancetypes: instancetypes.clone(),
+        };
+        group.add(&mut tasks, &stop, vms);
         group.add(&mut tasks, &stop, virt::Vmis { hand });
         group
             .watch(&mut tasks, &stop, &virt::KINDS, options.virt_controller)
@@ -134,6 +156,9 @@ impl StandIns {
             stop,
             tasks,
             virt_controller: group,
+            instancetypes,
+            virt_api,
+            virt_api_port,
             faults,
         })
     }
@@ -145,6 +170,22 @@ impl StandIns {
         if on {
             self.virt_controller.resync(&virt::KINDS);
         }
+    }
+
+    /// The objects through which kube-apiserver finds virt-api.
+    #[must_use]
+    pub fn virt_api_manifests(&self) -> String {
+        virt_api::manifests(self.virt_api_port)
+    }
+
+    /// Switches virt-api on or off, everywhere (`None`) or for one namespace, whose own setting wins.
+    pub fn virt_api(&self, namespace: Option<&str>, on: bool) {
+        self.virt_api.set(namespace, on);
+    }
+
+    /// Sets the fields of a VMI spec that an instancetype or preference of this name brings.
+    pub fn instancetype(&self, namespace: &str, name: &str, fields: Value) {
+        self.instancetypes.set(namespace, name, fields);
     }
 
     /// Switches a fault of the CSI-like provisioner on or off for a claim and for its prime.

@@ -26,10 +26,10 @@ pub enum Verdict {
     Node(u8),
 }
 
-/// The verdicts that are possible for a pod that lists these claims (`None`: it does not exist), with `nodes` nodes that
-/// its other wishes allow \[PreFilter, Filter: FindPodVolumes\].
+/// The verdicts that are possible for a pod that lists these claims (`None`: it does not exist), on the nodes that its
+/// other wishes allow \[PreFilter, Filter: FindPodVolumes\].
 #[must_use]
-pub fn look(claims: &[Option<Claim>], nodes: u8) -> Vec<Verdict> {
+pub fn look(claims: &[Option<Claim>], nodes: impl IntoIterator<Item = u8>) -> Vec<Verdict> {
     let hopeless = |claim: &Option<Claim>| {
         claim.is_none_or(|claim| {
             claim.deleting
@@ -41,13 +41,13 @@ pub fn look(claims: &[Option<Claim>], nodes: u8) -> Vec<Verdict> {
     if claims.iter().any(hopeless) {
         return vec![Verdict::Unschedulable];
     }
-    let pinned = |node: u8| {
+    let reached = |node: &u8| {
         claims
             .iter()
             .flatten()
-            .all(|claim| claim.node.is_none_or(|pin| pin == node))
+            .all(|claim| claim.node.is_none_or(|pin| pin == *node))
     };
-    let fit: Vec<_> = (0..nodes).filter(|node| pinned(*node)).map(Verdict::Node).collect();
+    let fit: Vec<_> = nodes.into_iter().filter(reached).map(Verdict::Node).collect();
     if fit.is_empty() {
         vec![Verdict::Unschedulable]
     } else {
@@ -99,14 +99,14 @@ mod tests {
     fn a_pod_follows_claims_that_have_a_node_and_waits_for_those_that_bind_at_once() {
         let chosen = Claim { node: Some(1), ..LATE };
         let immediate = Claim { late: false, ..LATE };
-        assert_eq!(look(&[Some(LATE)], 2), [Verdict::Node(0), Verdict::Node(1)]);
-        assert_eq!(look(&[Some(LATE), Some(chosen)], 2), [Verdict::Node(1)]);
+        assert_eq!(look(&[Some(LATE)], 0..2), [Verdict::Node(0), Verdict::Node(1)]);
+        assert_eq!(look(&[Some(LATE), Some(chosen)], 0..2), [Verdict::Node(1)]);
         assert_eq!(
-            look(&[Some(chosen), Some(Claim { node: Some(0), ..LATE })], 2),
+            look(&[Some(chosen), Some(Claim { node: Some(0), ..LATE })], 0..2),
             [Verdict::Unschedulable]
         );
-        assert_eq!(look(&[Some(immediate)], 2), [Verdict::Unschedulable]);
-        assert_eq!(look(&[None], 2), [Verdict::Unschedulable]);
+        assert_eq!(look(&[Some(immediate)], 0..2), [Verdict::Unschedulable]);
+        assert_eq!(look(&[None], 0..2), [Verdict::Unschedulable]);
     }
 
     #[test]

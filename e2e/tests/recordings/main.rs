@@ -33,7 +33,10 @@ use tracing_subscriber::EnvFilter;
 
 /// A replay that has not come as far as its recording by then has failed. local-path-provisioner alone may take 15 s
 /// for each claim.
-const LIMIT: Duration = Duration::from_secs(100);
+const LIMIT: Duration = Duration::from_secs(80);
+/// The real components race, and a recording is one outcome of that: on a busy machine CDI may be woken a moment later
+/// and never show a phase. So a replay has a second attempt to be the same; a model that is wrong fails both.
+const ATTEMPTS: usize = 2;
 /// How long nothing more may happen once everything recorded has happened.
 const SETTLED: Duration = Duration::from_secs(2);
 
@@ -85,7 +88,14 @@ fn main() -> ExitCode {
         let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let test = name.clone();
         suite = suite.shared(&name, async move |cluster: Arc<Cluster>| {
-            replay(&cluster, &file, &test).await
+            let mut failed = Vec::new();
+            for attempt in 1..=ATTEMPTS {
+                match replay(&cluster, &file, &test, attempt).await {
+                    Ok(()) => return Ok(()),
+                    Err(error) => failed.push(format!("attempt {attempt}: {error:#}")),
+                }
+            }
+            bail!(failed.join("\n"))
         });
     }
     suite.run(start)
@@ -127,11 +137,11 @@ fn api(client: &Client, namespace: &str, kind: &str) -> Result<Api<DynamicObject
     Ok(Api::namespaced_with(client.clone(), namespace, &resource))
 }
 
-async fn replay(cluster: &Cluster, file: &Path, name: &str) -> Result<()> {
+async fn replay(cluster: &Cluster, file: &Path, name: &str, attempt: usize) -> Result<()> {
     let text = std::fs::read_to_string(file)?;
     let lines: Vec<Line> = text.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
     let recorded = Collector::of(name, &lines);
-    let namespace = format!("replay-{name}");
+    let namespace = format!("replay-{attempt}-{name}");
     cluster.plane.add_namespace(&namespace).await?;
     let client = cluster.plane.client();
     let watched = Recorder::start(&client, &namespace, name).await?;

@@ -69,7 +69,7 @@ const LIST: &[Skip] = &[
         "comes with that phase",
     ),
     skip(
-        "legacy",
+        "legacy-immediate",
         "DataVolume *",
         "PVCBound",
         "gone at once if the worker was named before (immediate binding)",

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result, ensure};
 use first_consumer_e2e::cluster::Cluster;
+use first_consumer_e2e::control_plane::Call;
 use first_consumer_e2e::objects::{LOCAL_PATH, Vm};
 use first_consumer_e2e::scene::{Requests, SERVED_ONCE, Scene, UNTOUCHED};
 use first_consumer_e2e::stand_in::CSI_CLASS;
@@ -87,10 +88,7 @@ pub async fn deleted_and_recreated_with_the_same_name(cluster: Arc<Cluster>) -> 
     scene.wait_no_own_pod().await?;
     let calls = scene.calls()?;
     let creates = calls.of("create", "pods");
-    ensure!(
-        creates.len() == 2 && creates.iter().all(|call| call.is_ok()),
-        "{creates:?}"
-    );
+    ensure!(creates.len() == 2 && creates.iter().all(Call::is_ok), "{creates:?}");
     ensure!(
         calls.of("delete", "pods").iter().filter(|call| call.is_ok()).count() <= 2,
         "{calls:?}"

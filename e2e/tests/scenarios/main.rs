@@ -3,7 +3,9 @@
 mod disks;
 mod failures;
 mod halted;
+mod instancetypes;
 mod neighbours;
+mod peers;
 mod rights;
 mod started;
 mod zones;
@@ -36,6 +38,13 @@ fn main() -> ExitCode {
         disks::plain_claim_beside,
         disks::immediate_binding_asked_for,
         neighbours::foreign_consumer,
+        peers::three_members_on_three_nodes,
+        peers::three_members_in_three_zones,
+        peers::a_term_of_one_of_them_is_enough,
+        peers::a_shared_disk_has_one_consumer,
+        instancetypes::the_instancetypes_selector_is_heeded,
+        instancetypes::without_virt_api_no_pod_comes,
+        instancetypes::without_virt_api_no_pod_goes,
         failures::killed_after_the_pod_was_made,
         failures::killed_before_the_node_was_chosen,
         failures::killed_before_the_deletion,
@@ -43,6 +52,8 @@ fn main() -> ExitCode {
     );
     let suite = tests!(suite, alone:
         zones::the_only_zone_with_room,
+        peers::ten_members_and_three_nodes,
+        peers::across_namespaces,
         failures::two_replicas_elect_one,
     );
     suite.run(cluster::shared)

@@ -11,6 +11,9 @@ use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
+/// What is changed about a pod that is allowed.
+type Edit = fn(&mut Value);
+
 pub async fn the_account_can_do_no_more_than_it_needs(cluster: Arc<Cluster>) -> Result<()> {
     let scene = Scene::without_controller(cluster, "rights").await?;
     scene.create(claim("disk", LOCAL_PATH)).await?;
@@ -33,7 +36,7 @@ pub async fn the_account_can_do_no_more_than_it_needs(cluster: Arc<Cluster>) -> 
     )?;
     refused("cannot get", pods.get("foreign").await)?;
 
-    let create = async |edit: fn(&mut Value)| {
+    let create = async |edit: Edit| {
         let mut own = own_pod();
         edit(&mut own);
         pods.create(
@@ -47,18 +50,18 @@ pub async fn the_account_can_do_no_more_than_it_needs(cluster: Arc<Cluster>) -> 
         .map_err(anyhow::Error::from)
     };
     ensure!(create(|_| {}).await.is_ok(), "a pod as ours are is refused");
-    let forbidden: [(&str, fn(&mut Value)); 6] = [
+    let forbidden: [(&str, Edit); 6] = [
         ("label", |pod| pod["metadata"]["labels"] = json!({})),
         ("choose a pod's node", |pod| pod["spec"]["nodeName"] = json!("node-1")),
         ("share the host's", |pod| pod["spec"]["hostNetwork"] = json!(true)),
         ("no other volumes", |pod| {
-            pod["spec"]["volumes"] = json!([{"name": "root", "hostPath": {"path": "/"}}])
+            pod["spec"]["volumes"] = json!([{"name": "root", "hostPath": {"path": "/"}}]);
         }),
         ("service-account token", |pod| {
-            pod["spec"]["automountServiceAccountToken"] = json!(true)
+            pod["spec"]["automountServiceAccountToken"] = json!(true);
         }),
         ("privileged", |pod| {
-            pod["spec"]["containers"][0]["securityContext"]["allowPrivilegeEscalation"] = json!(true)
+            pod["spec"]["containers"][0]["securityContext"]["allowPrivilegeEscalation"] = json!(true);
         }),
     ];
     for (why, edit) in forbidden {

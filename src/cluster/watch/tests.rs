@@ -3,6 +3,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::json;
 
 use super::*;
+use crate::api::VirtualMachine;
 use crate::cluster::test_server::{TestServer, status};
 
 #[derive(Default)]
@@ -213,8 +214,13 @@ async fn all_kinds_are_listed_in_pages_from_a_server_without_crds() {
         "/api/v1/namespaces/ns/persistentvolumeclaims? limit=250",
         "/api/v1/namespaces/ns/pods? limit=250",
         "/api/v1/namespaces/ns/pods? limit=250 continue=next",
+        "/api/v1/namespaces/ns/resourcequotas? limit=250",
         "/api/v1/namespaces? fieldSelector=metadata.name%3Dns limit=250",
+        "/api/v1/nodes? limit=250",
+        "/api/v1/persistentvolumes? limit=250",
         "/apis/cdi.kubevirt.io/v1beta1/namespaces/ns/datavolumes? limit=250",
+        "/apis/k8s.cni.cncf.io/v1/network-attachment-definitions? limit=250",
+        "/apis/kubevirt.io/v1/kubevirts? limit=250",
         "/apis/kubevirt.io/v1/namespaces/ns/virtualmachineinstances? limit=250",
         "/apis/kubevirt.io/v1/namespaces/ns/virtualmachines? limit=250",
         "/apis/storage.k8s.io/v1/storageclasses? limit=250",

@@ -3,6 +3,7 @@
 use super::edit;
 use crate::explore::models::Model;
 use crate::explore::objects::{Binding, Claim, Pod, Role, Volume};
+use crate::explore::render;
 use crate::explore::state::State;
 use crate::explore::step::{Cost, Steps, claims_of};
 use crate::world::objects::{ClaimPhase, PodPhase};
@@ -98,6 +99,40 @@ fn schedulable(claim: &Claim, state: &State) -> scheduler::Claim {
     }
 }
 
+/// Whether node affinity and the pods that are there let a pod go to a node \[NodeAffinity, InterPodAffinity\]. A pod that
+/// is being bound counts as long as it exists.
+fn fits(model: &Model, state: &State, pod: &Pod, node: u8) -> bool {
+    if !model.apart {
+        return true;
+    }
+    let name = render::node_name(node);
+    let terms = pod.body.as_ref().and_then(|body| {
+        let terms = "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
+        body.value.pointer(terms)?.as_array()
+    });
+    let kept_out = terms.is_some_and(|terms| {
+        let values = terms.iter().flat_map(|term| {
+            let of = |part: &serde_json::Value| part["values"].as_array().cloned();
+            term["matchExpressions"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(of)
+                .flatten()
+        });
+        values.into_iter().any(|value| value == *name)
+    });
+    let there = |other: &Pod| {
+        let binds = state
+            .bindings
+            .iter()
+            .any(|binding| binding.pod == other.id && binding.node == node);
+        other.id != pod.id && !other.phase.is_final() && (other.node == Some(node) || binds)
+    };
+    let vms = |pod: &&Pod| matches!(pod.role, Role::Own { .. } | Role::Launcher { .. });
+    !kept_out && !state.pods.iter().filter(vms).any(there)
+}
+
 pub fn schedule(model: &Model, steps: &mut Steps, pod: &Pod) {
     let state = steps.state;
     let id = pod.id;
@@ -115,7 +150,9 @@ pub fn schedule(model: &Model, steps: &mut Steps, pod: &Pod) {
             .filter(|pod| pod.id == id)
             .for_each(|pod| pod.unschedulable = true);
     };
-    for verdict in scheduler::look(&claims, model.nodes) {
+    let verdicts = scheduler::look(&claims, (0..model.nodes).filter(|node| fits(model, state, pod, *node)));
+    let first = verdicts.first().copied();
+    for verdict in verdicts {
         match verdict {
             scheduler::Verdict::Unschedulable if pod.unschedulable => {}
             scheduler::Verdict::Unschedulable => {
@@ -147,7 +184,7 @@ pub fn schedule(model: &Model, steps: &mut Steps, pod: &Pod) {
                         todo,
                     });
                 });
-                if model.may.fail_storage && !pod.unschedulable && node == 0 {
+                if model.may.fail_storage && !pod.unschedulable && Some(verdict) == first {
                     steps.did(
                         Cost::Disturbs,
                         "the nodes are full: the scheduler refuses {}",

@@ -3,14 +3,20 @@
 use crate::stand_in::{hand::owner, kind::Kind, read, store::Object};
 use serde_json::{Map, Value, json};
 
-/// Fields of a VMI spec that a launcher takes over as they are.
-const PLACEMENT: [&str; 6] = [
+/// An annotation of a VM's template that holds the `placement` of a render vector: what KubeVirt itself made of such a
+/// VM. Its launchers get those fields verbatim, since KubeVirt's rules are not modelled.
+pub const PLACEMENT_ANNOTATION: &str = "e2e.first-consumer.kubevirt.io/placement";
+
+/// Fields of a VMI spec, or of such an annotation, that a launcher takes over as they are.
+const PLACEMENT: [&str; 8] = [
     "nodeSelector",
     "affinity",
     "tolerations",
     "topologySpreadConstraints",
     "schedulerName",
     "priorityClassName",
+    "runtimeClassName",
+    "resourceClaims",
 ];
 
 /// The DataVolume of a template \[`dv.go`: GenerateDataVolumeFromTemplate\].
@@ -56,10 +62,15 @@ pub fn vmi(vm: &Object) -> Value {
 }
 
 /// The launcher of a VMI, or its temporary copy that prints a line and exits. Resources are those of the domain if it
-/// names some, else small ones: KubeVirt's sums are not modelled.
+/// names some, else small ones: KubeVirt's sums are not modelled, see [`PLACEMENT_ANNOTATION`].
 pub fn launcher(vmi: &Object, temporary: bool) -> Value {
     let name = read::name(vmi);
     let spec = &vmi.data["spec"];
+    let rendered = read::annotation(vmi, PLACEMENT_ANNOTATION).and_then(|text| serde_json::from_str(text).ok());
+    let (wishes, resources) = match &rendered {
+        Some(rendered) => (rendered, rendered_resources(rendered)),
+        None => (spec, resources(spec)),
+    };
     let mut labels: Map<_, _> = vmi
         .metadata
         .labels
@@ -101,12 +112,12 @@ pub fn launcher(vmi: &Object, temporary: bool) -> Value {
         "volumes": volumes,
         "containers": [{
             "name": "compute", "image": "virt-launcher", "imagePullPolicy": "IfNotPresent",
-            "command": command, "args": args, "resources": resources(spec),
+            "command": command, "args": args, "resources": resources,
         }],
     });
     for field in PLACEMENT {
-        if !spec[field].is_null() {
-            pod[field] = spec[field].clone();
+        if !wishes[field].is_null() {
+            pod[field] = wishes[field].clone();
         }
     }
     json!({
@@ -127,4 +138,20 @@ fn resources(spec: &Value) -> Value {
     } else {
         json!({ "requests": { "cpu": "100m", "memory": "128Mi" } })
     }
+}
+
+/// The sums of a render vector, in one container, and the devices that the pod claims. KubeVirt has several containers of
+/// which only some have a limit; a sum of limits that is below the requests says no more than that.
+fn rendered_resources(placement: &Value) -> Value {
+    let amount = |value: &Value| {
+        value
+            .as_str()
+            .and_then(|text| text.trim_end_matches('m').parse::<u64>().ok())
+    };
+    let requests = &placement["requests"];
+    let mut limits = placement["limits"].as_object().cloned().unwrap_or_default();
+    limits.retain(|name, limit| amount(limit) >= amount(&requests[name]));
+    let claims = placement["resourceClaims"].as_array().into_iter().flatten();
+    let claims: Vec<Value> = claims.map(|claim| json!({ "name": claim["name"] })).collect();
+    json!({ "requests": requests, "limits": limits, "claims": claims })
 }

@@ -4,6 +4,7 @@ mod bodies;
 mod vm;
 mod vmi;
 
+pub use bodies::PLACEMENT_ANNOTATION;
 pub use vm::Vms;
 pub use vmi::Vmis;
 

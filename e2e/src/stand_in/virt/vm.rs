@@ -5,6 +5,7 @@ use crate::{
     stand_in::{
         engine::{Change, Controller, Outcome},
         hand::Hand,
+        instancetypes::Instancetypes,
         kind::Kind,
         read,
         store::{Entry, Key, Object},
@@ -16,6 +17,7 @@ use crate::{
 };
 use anyhow::Result;
 use k8s_openapi::jiff::Timestamp;
+use kube::core::DynamicObject;
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
 
@@ -23,6 +25,8 @@ use std::{sync::Arc, time::Duration};
 pub struct Vms {
     /// Client and store.
     pub hand: Arc<Hand>,
+    /// What the VMs name.
+    pub instancetypes: Arc<Instancetypes>,
 }
 
 const COMPONENT: &str = "virtualmachine-controller";
@@ -60,7 +64,13 @@ impl Controller for Vms {
                 }
                 Write::CreateVmi => {
                     let kind = Kind::VirtualMachineInstance;
-                    self.hand.create(kind, &key.namespace, bodies::vmi(&object)).await?;
+                    let expanded = self.instancetypes.expand(&key.namespace, object.data.clone());
+                    let data = expanded.map_err(anyhow::Error::msg)?;
+                    let expanded = Arc::new(DynamicObject {
+                        data,
+                        ..(*object).clone()
+                    });
+                    self.hand.create(kind, &key.namespace, bodies::vmi(&expanded)).await?;
                 }
                 Write::DeleteVmi { uid } => {
                     self.hand.delete(Kind::VirtualMachineInstance, key, &uid, None).await?;

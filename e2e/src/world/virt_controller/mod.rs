@@ -1,5 +1,5 @@
 //! KubeVirt's virt-controller: VM controller ([`vm`]) and VMI controller ([`vmi`]), plus the one step of virt-handler
-//! that makes a scheduled VMI run. Migration, hotplug, backend storage, instancetypes and `WaitAsReceiver` are left out.
+//! that makes a scheduled VMI run. Migration, hotplug, backend storage and `WaitAsReceiver` are left out.
 //!
 //! As KubeVirt does, a DataVolume and its claim are taken to have the same name.
 

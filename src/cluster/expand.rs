@@ -1,0 +1,83 @@
+//! Has KubeVirt expand the template of a VM that names an instancetype or preference.
+
+use kube::Client;
+use kube::core::Request;
+
+use super::client::{CALL_LIMIT, timed};
+use super::watched::Watched;
+use crate::api::VirtualMachine;
+use crate::memory::Expanding;
+use crate::name::Key;
+
+/// Asks virt-api, through the API server, what the stored VM's template amounts to.
+pub async fn expand(client: &Client, subject: &Key) -> Expanding {
+    let path = format!(
+        "/apis/subresources.kubevirt.io/v1/namespaces/{}/virtualmachines",
+        subject.namespace
+    );
+    let request = match Request::new(path).get_subresource("expand-spec", &subject.name) {
+        Ok(request) => request,
+        Err(error) => return Expanding::Refused(error.to_string()),
+    };
+    match timed(CALL_LIMIT, client.request::<Watched<VirtualMachine>>(request)).await {
+        Ok(Watched { view: Ok(vm), .. }) => Expanding::Expanded(Box::new(vm.template().clone())),
+        Ok(Watched { view: Err(fault), .. }) => Expanding::Unanswered(fault.to_string()),
+        Err(error) if error.code().is_some_and(definite) => Expanding::Refused(error.to_string()),
+        Err(error) => Expanding::Unanswered(error.to_string()),
+    }
+}
+
+/// Whether the same question would get the same answer. Not found is the API of an absent virt-api: we know that the VM
+/// is there.
+fn definite(code: u16) -> bool {
+    matches!(code, 400..500) && !matches!(code, 401 | 404 | 408 | 409 | 429)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::cluster::client::{Clients, Observer};
+    use crate::cluster::test_server::{Answer, TestServer, status};
+
+    async fn asked(answer: impl Fn() -> Answer + Send + Sync + 'static) -> (Expanding, String) {
+        let server = TestServer::start(move |_| answer()).await;
+        let clients = Clients::from_config(&server.config(), &(Arc::new(|_, _| ()) as Observer)).unwrap();
+        let outcome = expand(&clients.write, &Key::new("ns", "db")).await;
+        (outcome, server.requests()[0].path.clone())
+    }
+
+    #[tokio::test]
+    async fn the_expanded_template_comes_back() {
+        let vm = json!({"kind": "VirtualMachine", "metadata": {"name": "db"},
+            "spec": {"template": {"spec": {"nodeSelector": {"zone": "b"}}}}});
+        let (outcome, path) = asked(move || (200, vm.to_string())).await;
+        let Expanding::Expanded(template) = outcome else {
+            panic!("{outcome:?}")
+        };
+        assert_eq!(&*template.spec.json, r#"{"nodeSelector":{"zone":"b"}}"#);
+        assert_eq!(
+            path.trim_end_matches('?'),
+            "/apis/subresources.kubevirt.io/v1/namespaces/ns/virtualmachines/db/expand-spec"
+        );
+    }
+
+    #[tokio::test]
+    async fn only_a_definite_answer_is_a_refusal() {
+        for (code, refused) in [
+            (400, true),
+            (403, true),
+            (422, true),
+            (404, false),
+            (429, false),
+            (500, false),
+            (503, false),
+        ] {
+            let (outcome, _) = asked(move || status(code, "no")).await;
+            assert_eq!(matches!(outcome, Expanding::Refused(_)), refused, "{code}: {outcome:?}");
+        }
+    }
+}

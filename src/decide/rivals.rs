@@ -1,0 +1,104 @@
+//! Row 11: who else could act on the same claim, or must not choose at the same time.
+
+use k8s_openapi::jiff::Timestamp;
+
+use super::rows::{Case, ROWS_BEFORE_RIVALS};
+use crate::index::{Index, Standing};
+use crate::memory::Memory;
+use crate::name::Key;
+use crate::observe::{Observed, Rival, observe};
+use crate::placement::Refusal;
+use crate::policy::{MadeFor, Permission, Policy};
+use crate::reason::Reason;
+
+use super::{Action, Decision};
+
+/// Whom the subject has to let go first.
+pub(super) fn rival(index: &Index, observed: &Observed, policy: Policy, now: Timestamp) -> Option<Rival> {
+    if !observed.needs() || matches!(observed.permission, Permission::No(_)) {
+        return None;
+    }
+    sharer(index, observed, policy).or_else(|| peer(index, observed, policy, now))
+}
+
+/// Another subject that shares a claim in need and goes first: a started one before a halted one, then by name.
+fn sharer(index: &Index, observed: &Observed, policy: Policy) -> Option<Rival> {
+    let subject = &observed.subject;
+    let needing = observed.claims().filter(|claim| claim.needs);
+    let sharers = needing.flat_map(|claim| index.sharers(subject, &claim.name).map(|other| (other, &claim.name)));
+    let place = |observed: &Observed| (!started(observed.permission), observed.subject.clone());
+    let mut first = sharers.filter(|(other, _)| {
+        let other = observe(index, other, policy, None);
+        // One that is left to virt-controller for a while acts in the end, so it goes first at once.
+        place(&other) < place(observed) && could_act(&other, Timestamp::MAX)
+    });
+    first.next().map(|(other, claim)| Rival::Shares {
+        subject: other.clone(),
+        claim: claim.clone(),
+    })
+}
+
+/// An anti-affine peer whose pod is about to get its node, or one with a smaller name that is about to make its pod. Our
+/// own pod stays all the same: the scheduler sees both.
+fn peer(index: &Index, observed: &Observed, policy: Policy, now: Timestamp) -> Option<Rival> {
+    if observed.own_pod().is_some() {
+        return None;
+    }
+    let goes_first = |other: &Key| {
+        let standing = index.standing(other);
+        let state = observe(index, other, policy, None);
+        if !state.needs() {
+            return false;
+        }
+        match (standing, state.own_pod()) {
+            (Some(Standing::Acting(_)), _) => true,
+            (Some(Standing::HeldBack), _) => false,
+            (None, Some(pod)) => pod.in_flight() || (*other < observed.subject && could_act(&state, now)),
+            (None, None) => *other < observed.subject && could_act(&state, now),
+        }
+    };
+    let first = observed.peers.others.iter().find(|other| goes_first(other));
+    first.cloned().map(Rival::Peer)
+}
+
+/// Whether the rows before this one let the subject pass, and it can be rendered.
+fn could_act(observed: &Observed, now: Timestamp) -> bool {
+    let case = Case {
+        observed,
+        memory: &Memory::default(),
+        now,
+    };
+    let refused = matches!(&observed.placement, Some(Err(refusal)) if *refusal != Refusal::NotExpanded);
+    observed.needs() && !refused && ROWS_BEFORE_RIVALS.iter().all(|row| row(&case).is_none())
+}
+
+fn started(permission: Permission) -> bool {
+    matches!(permission, Permission::Now(MadeFor::Started) | Permission::After(_))
+}
+
+/// What others have to know of a decision that the objects do not show them. `silent` says that nothing is written for
+/// now.
+pub(super) fn standing(decision: &Decision, observed: &Observed, silent: bool) -> Option<Standing> {
+    match (decision.action, decision.reason) {
+        (Action::Create, _) if silent => Some(Standing::HeldBack),
+        (Action::Create, _) => Some(Standing::Acting(observed.peers.domains.clone())),
+        (Action::Keep, Reason::WaitingForScheduler | Reason::WaitingForVolumes) => {
+            let known = observed.own_pod().map(|pod| pod.marks.domains.clone());
+            Some(Standing::Acting(known.unwrap_or_default()))
+        }
+        (
+            _,
+            Reason::SharedDiskServedElsewhere
+            | Reason::ExpansionPending
+            | Reason::CannotRender
+            | Reason::PodFinished
+            | Reason::GaveUp
+            | Reason::Unschedulable
+            | Reason::SchedulingGated
+            | Reason::CreateRefused
+            | Reason::NameTaken
+            | Reason::BackingOff,
+        ) => Some(Standing::HeldBack),
+        _ => None,
+    }
+}

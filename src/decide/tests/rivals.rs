@@ -1,0 +1,594 @@
+//! Rows 11 and 12 and section 8: subjects that look at each other, and specs that somebody else completes.
+
+use super::*;
+use crate::api::{Node, PersistentVolume, Template};
+use crate::index::Standing;
+use crate::memory::Expanding;
+use crate::placement::Domains;
+
+const HOST: &str = "kubernetes.io/hostname";
+const ZONE: &str = "topology.kubernetes.io/zone";
+
+fn node(name: &str, zone: &str) -> Value {
+    json!({"metadata": {"name": name, "labels": {HOST: name, ZONE: zone}}})
+}
+
+/// Required anti-affinity against `app: db` in the own namespace.
+fn anti_affinity(topology_key: &str) -> Value {
+    terms(&json!([{"topologyKey": topology_key, "labelSelector": {"matchLabels": {"app": "db"}}}]))
+}
+
+fn terms(terms: &Value) -> Value {
+    json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}})
+}
+
+/// An opted-in VM with one disk of its own name.
+fn vm(namespace: &str, name: &str, affinity: &Value) -> Value {
+    json!({
+        "metadata": {"name": name, "namespace": namespace, "uid": format!("vm-{name}"),
+            "annotations": {"first-consumer.kubevirt.io/provision": "true"}},
+        "spec": {"runStrategy": "Halted", "template": {
+            "metadata": {"labels": {"app": "db"}},
+            "spec": {"affinity": affinity, "volumes": [{"name": "root", "dataVolume": {"name": name}}]}}},
+    })
+}
+
+/// The VM `db` with anti-affinity on hostname, on three nodes in two zones.
+fn among_peers() -> Situation {
+    let mut situation = Situation::new();
+    for (name, zone) in [("node-1", "a"), ("node-2", "a"), ("node-3", "b")] {
+        situation.index.apply(view::<Node>(&node(name, zone)));
+    }
+    situation.edit_vm(|vm| vm["spec"]["template"]["spec"]["affinity"] = anti_affinity(HOST));
+    situation
+}
+
+impl Situation {
+    fn peer(&mut self, vm: &Value, claim: Value, phase: &str) {
+        let in_namespace = |mut object: Value| {
+            object["metadata"]["namespace"] = vm["metadata"]["namespace"].clone();
+            object
+        };
+        let name = vm["metadata"]["name"].as_str().expect("a name").to_owned();
+        self.index.apply(view::<VirtualMachine>(vm));
+        self.index.apply(view::<PersistentVolumeClaim>(&in_namespace(claim)));
+        self.index
+            .apply(view::<DataVolume>(&in_namespace(data_volume(&name, phase))));
+    }
+
+    /// A peer in the own namespace whose disk waits.
+    fn waiting(&mut self, name: &str) {
+        self.peer(
+            &vm(NAMESPACE, name, &anti_affinity(HOST)),
+            claim(name, "late"),
+            "WaitForFirstConsumer",
+        );
+    }
+
+    /// A peer in the own namespace whose disk has the node `node-1`.
+    fn settled(&mut self, name: &str) {
+        self.peer(
+            &vm(NAMESPACE, name, &anti_affinity(HOST)),
+            with_node(claim(name, "late")),
+            "WaitForFirstConsumer",
+        );
+    }
+
+    /// A pod of ours for a peer.
+    fn pod_of(&mut self, name: &str, scheduled: &Value, peers: &Value) {
+        let subject = Key::new(NAMESPACE, name);
+        let mut pod = pod(&pod_name(&subject), name);
+        pod["metadata"]["labels"] = json!({"first-consumer.kubevirt.io/managed": "true"});
+        pod["metadata"]["annotations"] = json!({
+            "first-consumer.kubevirt.io/placement-hash": "v1:00",
+            "first-consumer.kubevirt.io/peers": peers.to_string(),
+        });
+        pod["metadata"]["ownerReferences"] = json!([{"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine", "name": name, "uid": format!("vm-{name}")}]);
+        pod["status"]["conditions"] = json!([scheduled]);
+        self.pod(&pod);
+    }
+
+    /// Which domains the subject is kept out of.
+    fn kept_out_of(&mut self) -> Value {
+        json!(self.turn().observed.peers.domains)
+    }
+
+    fn peer_key(name: &str) -> Key {
+        Key::new(NAMESPACE, name)
+    }
+
+    fn expand(&mut self, outcome: Expanding) {
+        let Effect::Expand { inputs } = self.effect() else {
+            panic!("no expansion: {:?}", self.decide())
+        };
+        self.memory.expansion.begin(inputs);
+        assert_eq!(self.effect(), Effect::Nothing, "one at a time");
+        self.memory.expansion.end(outcome, self.now);
+    }
+}
+
+fn unschedulable() -> Value {
+    json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes are available"})
+}
+
+#[test]
+fn a_settled_peers_node_is_kept_out_of() {
+    let mut situation = among_peers();
+    situation.settled("peer");
+    let pod = situation.create();
+    let elsewhere = json!({"key": HOST, "operator": "NotIn", "values": ["node-1"]});
+    let required = "requiredDuringSchedulingIgnoredDuringExecution";
+    let terms = &pod["spec"]["affinity"]["nodeAffinity"][required]["nodeSelectorTerms"];
+    let all = |term: &Value| {
+        term["matchExpressions"]
+            .as_array()
+            .is_some_and(|all| all.contains(&elsewhere))
+    };
+    assert!(terms.as_array().is_some_and(|terms| terms.iter().all(all)), "{terms}");
+    assert_eq!(
+        pod["metadata"]["annotations"]["first-consumer.kubevirt.io/peers"],
+        json!(r#"{"kubernetes.io/hostname":["node-1"]}"#)
+    );
+    expect(&mut situation, Action::Keep, Reason::WaitingForScheduler);
+}
+
+type Edit = fn(&mut Value);
+
+#[test]
+fn a_term_counts_in_both_directions_and_only_where_it_selects() {
+    let cases: [(&str, Edit, Edit, Value); 9] = [
+        ("both", |_| {}, |_| {}, json!({HOST: ["node-1"]})),
+        (
+            "theirs alone",
+            |own| own["spec"]["template"]["spec"]["affinity"] = json!({}),
+            |_| {},
+            json!({HOST: ["node-1"]}),
+        ),
+        (
+            "ours alone",
+            |_| {},
+            |peer| peer["spec"]["template"]["spec"]["affinity"] = json!({}),
+            json!({HOST: ["node-1"]}),
+        ),
+        (
+            "neither",
+            |own| own["spec"]["template"]["spec"]["affinity"] = json!({}),
+            |peer| peer["spec"]["template"]["spec"]["affinity"] = json!({}),
+            json!({}),
+        ),
+        (
+            "other labels",
+            |own| own["spec"]["template"]["spec"]["affinity"] = json!({}),
+            |peer| {
+                let web = json!([{"topologyKey": HOST, "labelSelector": {"matchLabels": {"app": "web"}}}]);
+                peer["spec"]["template"]["spec"]["affinity"] = terms(&web);
+            },
+            json!({}),
+        ),
+        (
+            "by KubeVirt's own label, without a value, and on the zone",
+            |own| {
+                let any = json!([{"topologyKey": ZONE, "labelSelector": {"matchExpressions": [
+                    {"key": "kubevirt.io", "operator": "Exists"}]}}]);
+                own["spec"]["template"]["spec"]["affinity"] = terms(&any);
+            },
+            |peer| peer["spec"]["template"]["spec"]["affinity"] = json!({}),
+            json!({ZONE: ["a"]}),
+        ),
+        (
+            "In, and both topologies",
+            |own| own["spec"]["template"]["spec"]["affinity"] = anti_affinity(ZONE),
+            |peer| {
+                let listed = json!([{"topologyKey": HOST, "labelSelector": {"matchExpressions": [
+                    {"key": "app", "operator": "In", "values": ["web", "db"]}]}}]);
+                peer["spec"]["template"]["spec"]["affinity"] = terms(&listed);
+            },
+            json!({HOST: ["node-1"], ZONE: ["a"]}),
+        ),
+        (
+            "a preferred term keeps nobody out",
+            |own| own["spec"]["template"]["spec"]["affinity"] = json!({}),
+            |peer| {
+                peer["spec"]["template"]["spec"]["affinity"] = json!({"podAntiAffinity": {
+                    "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": {
+                        "topologyKey": HOST, "labelSelector": {"matchLabels": {"app": "db"}}}}]}});
+            },
+            json!({}),
+        ),
+        (
+            "a peer that is being deleted",
+            |_| {},
+            |peer| peer["metadata"]["deletionTimestamp"] = json!(at(0).to_string()),
+            json!({}),
+        ),
+    ];
+    for (name, own, other, expected) in cases {
+        let mut situation = among_peers();
+        situation.edit_vm(own);
+        let mut peer = vm(NAMESPACE, "peer", &anti_affinity(HOST));
+        other(&mut peer);
+        situation.peer(&peer, with_node(claim("peer", "late")), "WaitForFirstConsumer");
+        assert_eq!(situation.kept_out_of(), expected, "{name}");
+    }
+}
+
+#[test]
+fn namespaces_are_named_or_selected() {
+    let selector = json!({"matchLabels": {"app": "db"}});
+    for (term, counts) in [
+        (json!({}), false),
+        (json!({"namespaces": ["far"]}), true),
+        (json!({"namespaceSelector": {"matchLabels": {"team": "a"}}}), true),
+        (json!({"namespaceSelector": {"matchLabels": {"team": "b"}}}), false),
+        (json!({"namespaceSelector": {}}), true),
+    ] {
+        let mut situation = among_peers();
+        let namespace = json!({"metadata": {"name": "far", "labels": {"team": "a"}}});
+        situation.index.apply(view::<Namespace>(&namespace));
+        let mut ours = term.clone();
+        ours["topologyKey"] = json!(HOST);
+        ours["labelSelector"] = selector.clone();
+        situation.edit_vm(|vm| vm["spec"]["template"]["spec"]["affinity"] = terms(&json!([ours])));
+        let peer = vm("far", "peer", &json!({}));
+        situation.peer(&peer, with_node(claim("peer", "late")), "WaitForFirstConsumer");
+        let expected = if counts { json!({HOST: ["node-1"]}) } else { json!({}) };
+        assert_eq!(situation.kept_out_of(), expected, "{term}");
+    }
+}
+
+#[test]
+fn without_a_selected_node_the_volumes_affinity_tells_if_it_leaves_no_choice() {
+    let mut situation = among_peers();
+    situation.edit_vm(|vm| {
+        vm["spec"]["template"]["spec"]["affinity"] = terms(&json!([
+            {"topologyKey": HOST, "labelSelector": {"matchLabels": {"app": "db"}}},
+            {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "db"}}},
+        ]));
+    });
+    let peer = vm(NAMESPACE, "peer", &json!({}));
+    situation.peer(&peer, bound(claim("peer", "immediate")), "Succeeded");
+    assert_eq!(situation.kept_out_of(), json!({}), "a volume that is not known yet");
+    let volume = json!({"metadata": {"name": "pv"}, "spec": {
+        "claimRef": {"namespace": NAMESPACE, "name": "peer"},
+        "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [
+            {"key": ZONE, "operator": "In", "values": ["a"]}]}]}}}});
+    let changed = situation.index.apply(view::<PersistentVolume>(&volume));
+    assert!(
+        changed.contains(&Situation::subject()),
+        "a peer's volume concerns us: {changed:?}"
+    );
+    assert_eq!(
+        situation.kept_out_of(),
+        json!({ZONE: ["a"]}),
+        "two nodes of the zone are left"
+    );
+}
+
+#[test]
+fn a_launched_peer_is_the_schedulers_business() {
+    let mut situation = among_peers();
+    situation.settled("peer");
+    let mut launcher = pod("virt-launcher-peer-x", "peer");
+    launcher["metadata"]["labels"] = json!({"kubevirt.io": "virt-launcher"});
+    launcher["metadata"]["ownerReferences"] = json!([{"apiVersion": "kubevirt.io/v1",
+        "kind": "VirtualMachineInstance", "name": "peer", "uid": "vmi-peer", "controller": true}]);
+    let changed = situation.index.apply(view::<Pod>(&launcher));
+    assert!(changed.contains(&Situation::subject()), "{changed:?}");
+    assert_eq!(situation.kept_out_of(), json!({}));
+}
+
+#[test]
+fn the_smaller_name_goes_first_and_the_other_is_woken_when_it_has_its_node() {
+    let mut situation = among_peers();
+    situation.waiting("zz");
+    expect(&mut situation, Action::Create, Reason::FirstConsumerNeeded);
+    situation.waiting("aa");
+    expect(&mut situation, Action::Wait, Reason::WaitingForPeer);
+    assert_eq!(situation.decide().about, "prod/aa");
+    let placed = view::<PersistentVolumeClaim>(&with_node(claim("aa", "late")));
+    let changed = situation.index.apply(placed);
+    assert!(changed.contains(&Situation::subject()), "{changed:?}");
+    expect(&mut situation, Action::Create, Reason::FirstConsumerNeeded);
+}
+
+#[test]
+fn a_peer_that_can_not_act_holds_nobody_up() {
+    let lets_pass: [(&str, Setup); 5] = [
+        ("not asked for", |s| {
+            let mut peer = vm(NAMESPACE, "aa", &anti_affinity(HOST));
+            peer["metadata"]["annotations"] = json!({});
+            s.index.apply(view::<VirtualMachine>(&peer));
+        }),
+        ("an earlier row stops it", |s| s.pod(&pod("binder", "aa"))),
+        ("its spec can't be read", |s| {
+            let mut peer = vm(NAMESPACE, "aa", &anti_affinity(HOST));
+            peer["spec"]["template"]["spec"]["nodeSelector"] = json!(["a"]);
+            s.index.apply(view::<VirtualMachine>(&peer));
+        }),
+        ("no node fits for its pod", |s| {
+            s.pod_of("aa", &unschedulable(), &json!({}));
+            s.index.note(&Situation::peer_key("aa"), Some(Standing::HeldBack));
+        }),
+        ("its pod was refused", |s| {
+            let woken = s.index.note(&Situation::peer_key("aa"), Some(Standing::HeldBack));
+            assert!(woken.contains(&Situation::subject()));
+        }),
+    ];
+    for (name, setup) in lets_pass {
+        let mut situation = among_peers();
+        situation.waiting("aa");
+        setup(&mut situation);
+        let decision = situation.decide();
+        assert_eq!(decision.reason, Reason::FirstConsumerNeeded, "{name}: {decision:?}");
+    }
+}
+
+#[test]
+fn a_peer_in_flight_goes_first_whatever_its_name() {
+    let mut situation = among_peers();
+    situation.waiting("zz");
+    situation
+        .index
+        .note(&Situation::peer_key("zz"), Some(Standing::Acting(Domains::new())));
+    expect(&mut situation, Action::Wait, Reason::WaitingForPeer);
+
+    let mut situation = among_peers();
+    situation.waiting("zz");
+    situation.pod_of("zz", &json!({}), &json!({}));
+    expect(&mut situation, Action::Wait, Reason::WaitingForPeer);
+}
+
+#[test]
+fn our_pod_stays_beside_a_peers_and_is_replaced_once_when_the_peer_has_its_node() {
+    let mut situation = among_peers();
+    situation.create();
+    situation.waiting("aa");
+    situation.pod_of("aa", &json!({}), &json!({}));
+    expect(&mut situation, Action::Keep, Reason::WaitingForScheduler);
+    situation.settled("aa");
+    expect(&mut situation, Action::Replace, Reason::PlacementChanged);
+    situation.delete();
+    situation.create();
+    expect(&mut situation, Action::Keep, Reason::WaitingForScheduler);
+}
+
+#[test]
+fn our_pod_is_released_only_when_no_peers_pod_can_follow_it_unaware() {
+    let mut situation = among_peers();
+    situation.create();
+    situation.waiting("aa");
+    situation.pod_of("aa", &unschedulable(), &json!({}));
+    situation.claim(&with_node(claim("root", "late")));
+    situation.claim(&with_node(claim("data", "late")));
+    expect(&mut situation, Action::Keep, Reason::WaitingForPeer);
+    situation.pod_of("aa", &unschedulable(), &json!({HOST: ["node-1"]}));
+    expect(&mut situation, Action::None, Reason::Served);
+}
+
+#[test]
+fn a_pod_that_the_watch_has_not_shown_is_no_exception() {
+    let mut situation = among_peers();
+    situation.create();
+    situation
+        .index
+        .delete::<Pod>(&Key::new(NAMESPACE, &pod_name(&Situation::subject())));
+    situation.waiting("aa");
+    situation.pod_of("aa", &unschedulable(), &json!({}));
+    situation.claim(&with_node(claim("root", "late")));
+    situation.claim(&with_node(claim("data", "late")));
+    expect(&mut situation, Action::Keep, Reason::WaitingForPeer);
+    // Nor is a peer's pod that is on its way to the API server.
+    let pod = Key::new(NAMESPACE, &pod_name(&Situation::peer_key("aa")));
+    situation.index.delete::<Pod>(&pod);
+    let acting = Some(Standing::Acting(Domains::new()));
+    situation.index.note(&Situation::peer_key("aa"), acting);
+    expect(&mut situation, Action::Keep, Reason::WaitingForPeer);
+    let knowing = Domains::from([(HOST.into(), ["node-1".into()].into())]);
+    situation
+        .index
+        .note(&Situation::peer_key("aa"), Some(Standing::Acting(knowing)));
+    expect(&mut situation, Action::None, Reason::Served);
+}
+
+#[test]
+fn a_pod_of_another_version_is_not_waited_for() {
+    let mut situation = among_peers();
+    situation.create();
+    situation.waiting("aa");
+    let subject = Situation::peer_key("aa");
+    let mut pod = pod(&pod_name(&subject), "aa");
+    pod["metadata"]["labels"] = json!({"first-consumer.kubevirt.io/managed": "true"});
+    pod["metadata"]["annotations"] = json!({"first-consumer.kubevirt.io/placement-hash": "v0:00"});
+    pod["metadata"]["ownerReferences"] =
+        json!([{"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine", "name": "aa", "uid": "vm-aa"}]);
+    situation.pod(&pod);
+    situation.claim(&with_node(claim("root", "late")));
+    situation.claim(&with_node(claim("data", "late")));
+    expect(&mut situation, Action::None, Reason::Served);
+}
+
+#[test]
+fn whoever_finds_no_node_hears_of_the_peers() {
+    let mut situation = among_peers();
+    situation.settled("peer");
+    let mut pod = situation.create();
+    pod["status"]["conditions"] = json!([unschedulable()]);
+    situation.pod(&pod);
+    let decision = situation.decide();
+    assert_eq!(decision.reason, Reason::Unschedulable);
+    assert_eq!(
+        decision.about,
+        "0/3 nodes are available; kept out of kubernetes.io/hostname node-1, where the disks of prod/peer are, which must \
+         not run beside it (required anti-affinity)"
+    );
+    assert_eq!(situation.turn().standing, Some(Standing::HeldBack));
+}
+
+#[test]
+fn a_change_of_a_peer_or_its_node_wakes_the_others_and_nobody_else() {
+    let mut situation = among_peers();
+    situation.settled("peer");
+    let mut loner = vm(NAMESPACE, "loner", &json!({}));
+    loner["spec"]["template"]["metadata"]["labels"] = json!({"app": "web"});
+    situation.peer(&loner, with_node(claim("loner", "late")), "WaitForFirstConsumer");
+    let both: crate::index::Changed = [Situation::subject(), Situation::peer_key("peer")].into();
+    let mut phase = data_volume("peer", "Succeeded");
+    phase["metadata"]["namespace"] = json!(NAMESPACE);
+    assert_eq!(situation.index.apply(view::<DataVolume>(&phase)), both);
+    let loner = situation
+        .index
+        .apply(view::<DataVolume>(&data_volume("loner", "Succeeded")));
+    assert_eq!(loner, [Situation::peer_key("loner")].into());
+    let moved = situation.index.apply(view::<Node>(&node("node-2", "c")));
+    assert!(moved.is_superset(&both), "its disks could be there");
+    let gone = situation.index.delete::<VirtualMachine>(&Situation::peer_key("peer"));
+    assert_eq!(gone, both);
+}
+
+#[test]
+fn a_shared_claim_is_served_for_one_subject_only() {
+    let share = |vm: &mut Value| vm["spec"]["template"]["spec"]["volumes"][0]["dataVolume"]["name"] = json!("root");
+    let cases: [(&str, &str, Edit, bool); 5] = [
+        ("the smaller name acts", "aa", |_| {}, true),
+        ("so the larger one waits", "zz", |_| {}, false),
+        (
+            "started before halted",
+            "zz",
+            |vm| vm["spec"]["runStrategy"] = json!("Always"),
+            true,
+        ),
+        (
+            "one that could not act does not count",
+            "aa",
+            |vm| vm["metadata"]["annotations"] = json!({}),
+            false,
+        ),
+        (
+            "nor one that shares another claim",
+            "aa",
+            |vm| vm["spec"]["template"]["spec"]["volumes"][0]["dataVolume"]["name"] = json!("aa"),
+            false,
+        ),
+    ];
+    for (name, other, edit, waits) in cases {
+        let mut situation = Situation::new();
+        let mut sharer = vm(NAMESPACE, other, &json!({}));
+        share(&mut sharer);
+        edit(&mut sharer);
+        let changed = situation.index.apply(view::<VirtualMachine>(&sharer));
+        let decision = situation.decide();
+        if waits {
+            assert!(changed.contains(&Situation::subject()), "{name}: {changed:?}");
+            assert_eq!(
+                (decision.action, decision.reason),
+                (Action::Wait, Reason::SharedDiskServedElsewhere),
+                "{name}: {decision:?}"
+            );
+            assert_eq!(decision.about, format!("root with prod/{other}"));
+        } else {
+            assert_eq!(decision.action, Action::Create, "{name}: {decision:?}");
+        }
+    }
+}
+
+fn with_instancetype() -> Situation {
+    let mut situation = Situation::new();
+    situation.edit_vm(|vm| vm["spec"]["instancetype"] = json!({"name": "u1.small"}));
+    situation
+}
+
+fn expansion() -> Expanding {
+    let template: Template = view(&json!({
+        "metadata": {"labels": {"app": "db"}},
+        "spec": {"nodeSelector": {"zone": "b"}, "volumes": [
+            {"name": "root", "dataVolume": {"name": "root"}}, {"name": "data", "dataVolume": {"name": "data"}}]},
+    }));
+    Expanding::Expanded(Box::new(template))
+}
+
+#[test]
+fn an_instancetype_is_expanded_once_and_again_when_the_vm_changes() {
+    let mut situation = with_instancetype();
+    expect(&mut situation, Action::Wait, Reason::ExpansionPending);
+    situation.expand(expansion());
+    let pod = situation.create();
+    assert_eq!(pod["spec"]["nodeSelector"]["zone"], json!("b"));
+    expect(&mut situation, Action::Keep, Reason::WaitingForScheduler);
+    assert_eq!(situation.effect(), Effect::Nothing);
+
+    // What says nothing about the spec is no reason to ask again.
+    situation.edit_vm(|vm| vm["metadata"]["annotations"]["kubevirt.io/x"] = json!("y"));
+    assert_eq!(situation.effect(), Effect::Nothing);
+    let changes: [Edit; 4] = [
+        |vm| vm["spec"]["template"]["spec"]["hostname"] = json!("x"),
+        |vm| vm["spec"]["preference"] = json!({"name": "linux"}),
+        |vm| vm["status"]["instancetypeRef"] = json!({"controllerRevisionRef": {"name": "rev-2"}}),
+        |vm| vm["spec"]["template"]["metadata"]["annotations"] = json!({"kubevirt.io/z": "z"}),
+    ];
+    for change in changes {
+        situation.edit_vm(change);
+        expect(&mut situation, Action::Keep, Reason::ExpansionPending);
+        situation.expand(expansion());
+        expect(&mut situation, Action::Keep, Reason::WaitingForScheduler);
+    }
+}
+
+#[test]
+fn an_instancetype_that_nobody_waits_for_is_not_expanded() {
+    let mut situation = with_instancetype();
+    situation.edit_vm(|vm| vm["metadata"]["annotations"] = json!({}));
+    expect(&mut situation, Action::None, Reason::NotAskedFor);
+    assert_eq!(situation.effect(), Effect::Nothing);
+    let mut pending = vmi("Pending");
+    pending["metadata"]["creationTimestamp"] = json!(at(-60).to_string());
+    situation.vmi(&pending);
+    expect(&mut situation, Action::Create, Reason::FirstConsumerNeeded);
+}
+
+#[test]
+fn while_virt_api_is_away_no_pod_comes_or_goes_and_it_is_asked_at_growing_distances() {
+    let mut situation = with_instancetype();
+    for seconds in [1, 2, 4] {
+        situation.expand(Expanding::Unanswered("no endpoints".into()));
+        let decision = situation.decide();
+        assert_eq!(
+            (decision.action, decision.reason, &*decision.about),
+            (Action::Wait, Reason::ExpansionPending, "no endpoints")
+        );
+        let due = decision.wake_at.expect("it is tried again");
+        assert_eq!(due.duration_since(situation.now).as_secs(), seconds);
+        assert_eq!(situation.effect(), Effect::Nothing);
+        situation.now = due;
+    }
+    situation.expand(expansion());
+    situation.create();
+    // After a restart nothing is known of the expansion, and the pod stays.
+    situation.memory = Memory::default();
+    expect(&mut situation, Action::Keep, Reason::ExpansionPending);
+    situation.expand(Expanding::Unanswered("no endpoints".into()));
+    expect(&mut situation, Action::Keep, Reason::ExpansionPending);
+    situation.now = at(1000);
+    situation.expand(expansion());
+    expect(&mut situation, Action::Keep, Reason::WaitingForScheduler);
+}
+
+#[test]
+fn a_definite_refusal_ends_the_pod_and_is_asked_again_when_the_vm_changes_or_after_a_while() {
+    let mut situation = with_instancetype();
+    situation.expand(expansion());
+    situation.create();
+    situation.edit_vm(|vm| vm["spec"]["template"]["spec"]["hostname"] = json!("x"));
+    situation.expand(Expanding::Refused("conflict: cpu".into()));
+    let decision = situation.decide();
+    assert_eq!(
+        (decision.action, decision.reason, &*decision.about),
+        (Action::None, Reason::CannotRender, "conflict: cpu")
+    );
+    situation.delete();
+    assert_eq!(situation.effect(), Effect::Nothing);
+    assert_eq!(situation.decide().wake_at, Some(at(300)));
+    situation.edit_vm(|vm| vm["spec"]["template"]["spec"]["hostname"] = json!("y"));
+    expect(&mut situation, Action::Wait, Reason::ExpansionPending);
+    situation.expand(expansion());
+    expect(&mut situation, Action::Wait, Reason::BackingOff);
+}
