@@ -55,6 +55,8 @@ fn main() -> ExitCode {
         peers::ten_members_and_three_nodes,
         peers::across_namespaces,
         failures::two_replicas_elect_one,
+        failures::the_api_server_restarts,
+        neighbours::cdi_comes_later,
     );
     suite.run(cluster::shared)
 }
