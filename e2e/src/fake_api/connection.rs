@@ -171,8 +171,10 @@ impl Connection {
                 _ => (200, store.merge(&write, &body)?),
             },
         };
-        if call.name.is_empty() {
-            call.name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        if call.name.is_empty()
+            && let Some(name) = object["metadata"]["name"].as_str()
+        {
+            name.clone_into(&mut call.name);
         }
         Ok((code, object.to_string()))
     }

@@ -229,9 +229,7 @@ impl Scene {
     pub async fn wait_reason(&self, reason: &str) -> Result<()> {
         let line = format!("first_consumer_waiting_subjects{{reason=\"{reason}\"}} 1\n");
         let what = format!("reason {reason}");
-        let waited = wait_for(SOON, &what, async || {
-            Ok(self.metrics()?.contains(&line).then_some(()))
-        });
+        let waited = wait_for(SOON, &what, async || Ok(self.metrics()?.contains(&line).then_some(())));
         waited.await.with_context(|| self.log())
     }
 

@@ -113,9 +113,11 @@ impl Watch {
                 return None;
             }
             let wake = self.ends.min(self.breaks.unwrap_or(self.ends)).min(self.bookmark);
-            let change = match self.past.pop_front() {
-                Some(change) => Some(change),
-                None => tokio::select! {
+            let past = self.past.pop_front();
+            let change = if past.is_some() {
+                past
+            } else {
+                tokio::select! {
                     biased;
                     change = self.changes.recv() => change,
                     () = sleep_until(wake) => {
@@ -124,7 +126,7 @@ impl Watch {
                         }
                         continue;
                     }
-                },
+                }
             };
             match change {
                 Some(change) => self.tell(&change).await,
