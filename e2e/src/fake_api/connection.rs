@@ -151,6 +151,7 @@ impl Connection {
         let body: Value = body()?;
         call.request_object = Some(body.clone());
         if asked.verb == "create"
+            && asked.subresource.is_empty()
             && asked.kind == Kind::Pod
             && let Some(text) = lock(&self.api.0.admission).as_ref().and_then(|admits| admits(&body))
         {
@@ -159,6 +160,7 @@ impl Connection {
         }
         let mut store = self.api.store();
         let (code, object) = match asked.verb {
+            "create" if asked.subresource == "binding" => (201, store.bind(&write, &body)?),
             "create" => (201, store.create(write.id, body, &self.user)?),
             "update" => (200, store.update(&write, body)?),
             "delete" => (200, store.delete(&write.id, &Deletion::read(&body), &self.user)?),

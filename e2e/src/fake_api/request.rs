@@ -64,7 +64,8 @@ impl Asked {
                 ));
             }
         };
-        if name.is_empty() == matches!(verb, "get" | "update" | "patch" | "delete") {
+        let named = matches!(verb, "get" | "update" | "patch" | "delete") || !subresource.is_empty();
+        if name.is_empty() == named {
             return Err(Failure::new(
                 405,
                 "the server does not allow this method on the requested resource",

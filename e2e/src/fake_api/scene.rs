@@ -96,7 +96,17 @@ impl Scene {
         };
         let [cdi, virt_controller, provisioner] =
             ["cdi", "virt-controller", "csi-provisioner"].map(|user| api.client(user));
-        let stand_ins = StandIns::start(cdi, virt_controller, provisioner, neighbours).await?;
+        let mut stand_ins = StandIns::start(cdi, virt_controller, provisioner, neighbours.clone()).await?;
+        let [scheduler, manager, kubelets, local_path] = [
+            "kube-scheduler",
+            "kube-controller-manager",
+            "kubelets",
+            "local-path-provisioner",
+        ]
+        .map(|user| api.client(user));
+        stand_ins
+            .play_control_plane(scheduler, manager, kubelets, local_path, &neighbours)
+            .await?;
         api.expansion(Some(Box::new(stand_ins.expand())));
         let told = api.clone();
         let story: Story = Arc::new(move || format!("our requests:\n{}", requests(&told.calls().by(ACCOUNT))));

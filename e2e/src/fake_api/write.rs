@@ -201,6 +201,31 @@ impl Store {
         self.merge(write, patch)
     }
 
+    /// Gives a pod its node, once.
+    pub fn bind(&mut self, write: &Write, binding: &Value) -> Written {
+        let old = self.found(&write.id)?;
+        let plural = write.id.kind.resource().plural;
+        if old["spec"]["nodeName"].is_string() {
+            return Err(Failure::conflict(
+                &plural,
+                &write.id.name,
+                "pod is already assigned to a node",
+            ));
+        }
+        if deleting(&old) {
+            return Err(Failure::conflict(
+                &plural,
+                &write.id.name,
+                "pod is being deleted, cannot be assigned to a host",
+            ));
+        }
+        let mut body = (*old).clone();
+        body["spec"]["nodeName"] = binding["target"]["name"].clone();
+        let at = time(self.clock.now());
+        body["status"]["conditions"] = json!([{"type": "PodScheduled", "status": "True", "lastTransitionTime": at}]);
+        Ok(self.settle(&write.id, body, write.user))
+    }
+
     /// Deletes an object, or marks it while a grace period or finalizers hold it.
     pub fn delete(&mut self, id: &Id, asked: &Deletion, user: &Arc<str>) -> Written {
         let plural = id.kind.resource().plural;
@@ -308,6 +333,9 @@ fn defaults(kind: Kind, body: &mut Value) {
         _ => return,
     };
     body["status"] = json!({"phase": phase});
+    if kind == Kind::Claim {
+        body["metadata"]["finalizers"] = json!(["kubernetes.io/pvc-protection"]);
+    }
     if kind == Kind::Pod {
         let spec = &mut body["spec"];
         for (field, value) in [

@@ -156,6 +156,16 @@ impl Hand {
         }
     }
 
+    /// Binds a pod to a node, as the scheduler does.
+    pub async fn bind(&self, pod: &Key, node: &str) -> Result<()> {
+        let path = format!("/api/v1/namespaces/{}/pods/{}/binding", pod.namespace, pod.name);
+        let target = json!({"apiVersion": "v1", "kind": "Node", "name": node});
+        let body = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod.name}, "target": target});
+        let request = http::Request::post(path).body(serde_json::to_vec(&body)?)?;
+        self.client.request::<Value>(request).await?;
+        Ok(())
+    }
+
     /// Tells an event about an object, in the background.
     pub fn tell(&self, component: &'static str, about: &Object, note: &Note) {
         self.recorder.tell(component, about, note);

@@ -14,6 +14,7 @@ mod events;
 mod hand;
 mod instancetypes;
 pub(crate) mod kind;
+mod plane;
 mod provisioner;
 mod read;
 mod store;
@@ -54,6 +55,9 @@ const DRIVERS: [(&str, &str); 2] = [
     (CSI_DRIVER, "kubernetes.io/hostname"),
     (ZONAL_DRIVER, "topology.kubernetes.io/zone"),
 ];
+
+/// The provisioner of the legacy path, with its label.
+const LOCAL_PATH: (&str, &str) = ("rancher.io/local-path", "kubernetes.io/hostname");
 
 /// How the stand-ins begin.
 #[derive(Clone, Debug)]
@@ -122,13 +126,8 @@ impl StandIns {
             .context("CDI stand-in")?;
 
         let mut group = Group::new(provisioner, &options.clock, &mut tasks, &stop);
-        let hand = group.hand.clone();
-        let takes = options.provisioning_takes;
-        for (driver, topology) in DRIVERS {
-            let (hand, faults) = (hand.clone(), faults.clone());
-            let provisioner = provisioner::Provisioner::new(hand.clone(), (driver, topology), takes, faults);
-            group.add(&mut tasks, &stop, provisioner);
-            group.add(&mut tasks, &stop, provisioner::Reclaimer { hand, driver });
+        for driver in DRIVERS {
+            group.provision(&mut tasks, &stop, driver, options.provisioning_takes, &faults);
         }
         group
             .watch(&mut tasks, &stop, &provisioner::KINDS, true)
@@ -172,6 +171,38 @@ impl StandIns {
         if on {
             self.virt_controller.resync(&virt::KINDS);
         }
+    }
+
+    /// Plays, too, what only a real control plane brings along: scheduler, PV controller, kubelets and
+    /// local-path-provisioner.
+    pub async fn play_control_plane(
+        &mut self,
+        scheduler: Client,
+        manager: Client,
+        kubelets: Client,
+        local_path: Client,
+        options: &Options,
+    ) -> Result<()> {
+        let (tasks, stop, clock) = (&mut self.tasks, &self.stop, &options.clock);
+        let mut group = Group::new(scheduler, clock, tasks, stop);
+        let hand = group.hand.clone();
+        group.add(tasks, stop, plane::Scheduler::new(hand));
+        group.watch(tasks, stop, &plane::KINDS, true).await?;
+
+        let mut group = Group::new(manager, clock, tasks, stop);
+        let hand = group.hand.clone();
+        group.add(tasks, stop, plane::Binder { hand: hand.clone() });
+        group.add(tasks, stop, plane::Volumes { hand });
+        group.watch(tasks, stop, &plane::KINDS, true).await?;
+
+        let mut group = Group::new(kubelets, clock, tasks, stop);
+        let hand = group.hand.clone();
+        group.add(tasks, stop, plane::Kubelets::new(hand));
+        group.watch(tasks, stop, &plane::KINDS, true).await?;
+
+        let mut group = Group::new(local_path, clock, tasks, stop);
+        group.provision(tasks, stop, LOCAL_PATH, options.provisioning_takes, &self.faults);
+        group.watch(tasks, stop, &provisioner::KINDS, true).await
     }
 
     /// Serves virt-api on a port of this machine, and returns the objects through which kube-apiserver finds it.
@@ -238,6 +269,21 @@ impl Group {
         let (sender, changes) = mpsc::unbounded_channel();
         self.controllers.push(sender);
         tasks.spawn(engine::run(controller, changes, self.switch.clone(), stop.clone()));
+    }
+
+    /// A provisioner and what deletes its volumes.
+    fn provision(
+        &mut self,
+        tasks: &mut JoinSet<()>,
+        stop: &CancellationToken,
+        (driver, topology): (&'static str, &'static str),
+        takes: Duration,
+        faults: &Arc<provisioner::Faults>,
+    ) {
+        let hand = self.hand.clone();
+        let provisioner = provisioner::Provisioner::new(hand.clone(), (driver, topology), takes, faults.clone());
+        self.add(tasks, stop, provisioner);
+        self.add(tasks, stop, provisioner::Reclaimer { hand, driver });
     }
 
     async fn watch(&self, tasks: &mut JoinSet<()>, stop: &CancellationToken, kinds: &[Kind], on: bool) -> Result<()> {

@@ -48,7 +48,7 @@ pub enum Entry {
     ControlledBy(String),
     /// Pods that list the claim, VMs and VMIs whose volumes or templates name it.
     Names(Key),
-    /// Events about the object with this UID.
+    /// Events about the object with this UID, and volumes for the claim with this UID.
     About(String),
 }
 
@@ -187,10 +187,13 @@ fn entries(kind: Kind, object: &DynamicObject) -> Vec<Entry> {
         _ => Vec::new(),
     };
     entries.extend(names.into_iter().map(|name| Entry::Names(Key::new(namespace, &name))));
-    if kind == Kind::Event {
-        let uid = object.data["involvedObject"]["uid"].as_str().unwrap_or_default();
-        entries.push(Entry::About(uid.to_owned()));
-    }
+    let about = match kind {
+        Kind::Event => &object.data["involvedObject"],
+        Kind::Volume => &object.data["spec"]["claimRef"],
+        _ => return entries,
+    };
+    let uid = about["uid"].as_str().unwrap_or_default();
+    entries.push(Entry::About(uid.to_owned()));
     entries
 }
 
