@@ -190,7 +190,7 @@ impl Scheduler {
 
     async fn go_on(&self, key: &Key, mut cycle: Cycle, pod: Option<&Object>) -> Result<Outcome> {
         let there = |pod: &&Object| read::uid(pod) == cycle.pod && !read::deleting(pod);
-        let alive = pod.filter(there).is_some();
+        let alive = pod.as_ref().is_some_and(there);
         loop {
             let next = cycle.left.front().map(|(claim, uid)| {
                 let found = self.hand.store.get(Kind::Claim, claim);
