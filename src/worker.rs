@@ -62,6 +62,24 @@ struct Remembered {
     memory: Memory,
     /// The last decision, for the log and for the waiting gauge.
     shown: Option<(Reason, bool)>,
+    /// A deletion that is announced when the pod is gone.
+    farewell: Option<Box<Farewell>>,
+}
+
+/// The API server has taken our deletion, but a finalizer holds the pod.
+#[derive(Clone, Debug)]
+struct Farewell {
+    outcome: Outcome,
+    observed: Observed,
+    decision: Decision,
+    began: Timestamp,
+}
+
+impl Farewell {
+    fn is_over(&self, observed: &Observed) -> bool {
+        let own = |observed: &Observed| observed.own_pod().map(|pod| pod.uid.clone());
+        own(observed) != own(&self.observed)
+    }
 }
 
 impl Memories {
@@ -107,6 +125,7 @@ impl Worker {
             turn
         };
         self.show(&observed, &decision);
+        self.take_leave(&observed, now);
         self.wake(subject, &decision, now);
         if self.leadership.leads()
             && let Some(announcement) = announce::of_decision(&decision, &observed)
@@ -131,9 +150,21 @@ impl Worker {
             return;
         };
         let done = self.clock.now();
-        self.tell(&outcome, &observed, &decision, now, done);
-        self.memories
-            .with(subject, |remembered| remembered.memory.record(outcome, &observed, done));
+        let held = matches!(outcome, Outcome::Deleted { held: true, .. });
+        if !held {
+            self.tell(&outcome, &observed, &decision, now, done);
+        }
+        self.memories.with(subject, |remembered| {
+            remembered.memory.record(outcome.clone(), &observed, done);
+            remembered.farewell = held.then(|| {
+                Box::new(Farewell {
+                    outcome,
+                    observed,
+                    decision,
+                    began: now,
+                })
+            });
+        });
         self.queue.add(subject.clone());
     }
 
@@ -164,6 +195,22 @@ impl Worker {
     fn wake(&self, subject: &Key, decision: &Decision, now: Timestamp) {
         if let Some(at) = decision.wake_at {
             self.queue.add_at(subject.clone(), Instant::now() + between(now, at));
+        }
+    }
+
+    /// Tells of a deletion that a finalizer has held up.
+    fn take_leave(&self, observed: &Observed, now: Timestamp) {
+        let over = self.memories.with(&observed.subject, |remembered| {
+            remembered.farewell.take_if(|farewell| farewell.is_over(observed))
+        });
+        if let Some(farewell) = over {
+            self.tell(
+                &farewell.outcome,
+                &farewell.observed,
+                &farewell.decision,
+                farewell.began,
+                now,
+            );
         }
     }
 

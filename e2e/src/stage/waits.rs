@@ -116,18 +116,25 @@ impl Stage {
         Ok(label.values.unwrap_or_default().join(","))
     }
 
-    /// Waits until no pod of this name may be created, whatever it is.
-    pub async fn wait_refused(&self, name: &str) -> Result<()> {
+    /// Waits until a pod of this name would be refused with this text.
+    pub async fn wait_refused(&self, name: &str, text: &str) -> Result<()> {
         let pod: Pod = serde_json::from_value(json!({
             "metadata": {"name": name},
-            "spec": {"containers": [{"name": "main", "image": "pause"}]},
+            "spec": {
+                "securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}},
+                "containers": [{"name": "main", "image": "pause", "securityContext": {
+                    "allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}}}],
+            },
         }))?;
         let dry = PostParams {
             dry_run: true,
             ..PostParams::default()
         };
         wait_for(SOON, "pods are refused", async || {
-            Ok(self.pods().create(&dry, &pod).await.is_err().then_some(()))
+            let answer = self.pods().create(&dry, &pod).await;
+            Ok(answer
+                .is_err_and(|error| error.to_string().contains(text))
+                .then_some(()))
         })
         .await
     }

@@ -69,7 +69,7 @@ pub async fn c37_pod_security(cluster: Arc<Cluster>) -> Result<()> {
     for object in [&refuse, &bind] {
         scene.create_anywhere(object).await?;
     }
-    scene.wait_refused("first-consumer-probe").await?;
+    scene.wait_refused("first-consumer-probe", "not on a Sunday").await?;
     let refused = Vm::halted("refused").two_disks(LOCAL_PATH).provision("true");
     scene.create(refused.object()).await?;
     let event = scene.wait_event("FirstConsumerRefused").await?;

@@ -23,11 +23,12 @@ pub async fn c40_what_is_being_waited_for(cluster: Arc<Cluster>) -> Result<()> {
     scene.nothing_happens().await;
     ensure!(scene.events("FirstConsumerCreated").await?.len() == 1);
     ensure!(scene.events("FirstConsumerWaiting").await?.len() == 1);
+    // The count of nodes in the scheduler's words may change while other scenes add theirs.
     scene
         .expect(Requests {
             creates: 1,
             deletes: 0,
-            events: 2,
+            events: 5,
         })
         .await
 }
