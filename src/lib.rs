@@ -7,6 +7,7 @@ pub mod claim;
 pub mod cli;
 pub mod cluster;
 pub mod decide;
+pub mod diagnose;
 pub mod index;
 pub mod leader;
 pub mod lifecycle;
