@@ -90,7 +90,8 @@ pub fn of_decision(decision: &Decision, observed: &Observed) -> Option<Announcem
 /// of a worker; this says whether there is something new.
 pub type Stuck = (String, Arc<str>);
 
-/// What to say when something is wrong after the hand-over, or a claim has been missing for too long. Nobody is told
+/// What to say when something is wrong after the hand-over, a DataVolume has failed, or a claim has been missing for too
+/// long. Nobody is told
 /// about VMs that have not asked for us, or do not want us.
 #[must_use]
 pub fn of_diagnosis(
@@ -106,9 +107,10 @@ pub fn of_diagnosis(
         return None;
     }
     let missing = || decision.reason == Reason::ClaimMissing && memory.told_missing_at().is_some_and(|at| at <= now);
+    let failed = || decision.reason == Reason::DataVolumeFailed;
     let (stuck, note) = match diagnosis.cause(decision.reason) {
         Some(finding) => ((finding.trouble.name(), Arc::clone(&finding.disk)), finding.message()),
-        None if missing() => ((decision.reason.name(), "".into()), decision.message()),
+        None if missing() || failed() => ((decision.reason.name(), "".into()), decision.message()),
         None => return None,
     };
     let announcement = Announcement {
