@@ -150,6 +150,8 @@ pub enum Outcome {
     Deleted {
         /// Its UID.
         uid: Uid,
+        /// Whether it is only going: a finalizer holds it.
+        held: bool,
         /// Whether it makes room for one with other wishes (row 13), which is no failure.
         replaced: bool,
         /// The attempt of the next pod, if this one had finished without result.
@@ -231,6 +233,7 @@ impl Memory {
                 uid,
                 replaced,
                 next_attempt,
+                held: _,
             } => {
                 self.replaces = replaced;
                 self.assumed = None;

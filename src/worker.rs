@@ -64,6 +64,8 @@ struct Remembered {
     troubles: BTreeSet<Trouble>,
     /// What is stuck, as far as an Event has said it.
     told: Option<Stuck>,
+    /// A deletion that is announced when the pod is gone.
+    farewell: Option<Box<Farewell>>,
 }
 
 impl Remembered {
@@ -71,6 +73,22 @@ impl Remembered {
     fn news(&mut self, stuck: Option<Stuck>) -> bool {
         let before = std::mem::replace(&mut self.told, stuck);
         self.told.is_some() && self.told != before
+    }
+}
+
+/// The API server has taken our deletion, but a finalizer holds the pod.
+#[derive(Clone, Debug)]
+struct Farewell {
+    outcome: Outcome,
+    observed: Observed,
+    decision: Decision,
+    began: Timestamp,
+}
+
+impl Farewell {
+    fn is_over(&self, observed: &Observed) -> bool {
+        let own = |observed: &Observed| observed.own_pod().map(|pod| pod.uid.clone());
+        own(observed) != own(&self.observed)
     }
 }
 
@@ -122,11 +140,9 @@ impl Worker {
             ..
         } = turn;
         self.show(&observed, &decision, &diagnosis);
-        self.wake(
-            subject,
-            decision.wake_at.into_iter().chain(diagnosis.wake_at).min(),
-            now,
-        );
+        self.take_leave(&observed, now);
+        let wake_at = [decision.wake_at, diagnosis.wake_at];
+        self.wake(subject, wake_at.into_iter().flatten().min(), now);
         if self.leadership.leads() {
             if let Some(announcement) = announce::of_decision(&decision, &observed) {
                 self.announce(announcement);
@@ -151,9 +167,21 @@ impl Worker {
             return;
         };
         let done = Timestamp::now();
-        self.tell(&outcome, &observed, &decision, now, done);
-        self.memories
-            .with(subject, |remembered| remembered.memory.record(outcome, &observed, done));
+        let held = matches!(outcome, Outcome::Deleted { held: true, .. });
+        if !held {
+            self.tell(&outcome, &observed, &decision, now, done);
+        }
+        self.memories.with(subject, |remembered| {
+            remembered.memory.record(outcome.clone(), &observed, done);
+            remembered.farewell = held.then(|| {
+                Box::new(Farewell {
+                    outcome,
+                    observed,
+                    decision,
+                    began: now,
+                })
+            });
+        });
         self.queue.add(subject.clone());
     }
 
@@ -199,6 +227,22 @@ impl Worker {
         if let Some(announcement) = announcement {
             info!(%subject, note = announcement.note, "a disk is stuck");
             self.announce(announcement);
+        }
+    }
+
+    /// Tells of a deletion that a finalizer has held up.
+    fn take_leave(&self, observed: &Observed, now: Timestamp) {
+        let over = self.memories.with(&observed.subject, |remembered| {
+            remembered.farewell.take_if(|farewell| farewell.is_over(observed))
+        });
+        if let Some(farewell) = over {
+            self.tell(
+                &farewell.outcome,
+                &farewell.observed,
+                &farewell.decision,
+                farewell.began,
+                now,
+            );
         }
     }
 

@@ -25,9 +25,19 @@ pub struct Cluster {
 impl Cluster {
     /// Starts a cluster and applies `manifests/`.
     pub async fn start(options: Options, neighbours: stand_in::Options) -> Result<Self> {
+        Self::populate(Self::install(options).await?, neighbours).await
+    }
+
+    /// Starts a control plane with storage classes and `manifests/`, on which nobody acts yet.
+    pub async fn install(options: Options) -> Result<ControlPlane> {
         let plane = ControlPlane::start(options).await?;
         plane.apply(STORAGE).await?;
         plane.apply_kustomization(&workspace().join("manifests/base")).await?;
+        Ok(plane)
+    }
+
+    /// Lets the neighbours in.
+    pub async fn populate(plane: ControlPlane, neighbours: stand_in::Options) -> Result<Self> {
         let stand_ins = StandIns::start(
             plane.client_as(User::Cdi).await?,
             plane.client_as(User::VirtController).await?,

@@ -93,8 +93,8 @@ impl Controller {
         environment.extend(overrides);
         let arguments = arguments.into_iter().map(Into::into).collect();
         let process = plane.start_process(Order {
-            name: &name,
-            program: &program,
+            name,
+            program,
             arguments,
             environment,
         })?;

@@ -55,19 +55,10 @@ pub async fn apply_object(client: &Client, object: &DynamicObject) -> Result<Dyn
 }
 
 /// Applies CustomResourceDefinitions and waits until they are served.
-pub async fn apply_crds<'a>(client: &Client, texts: impl IntoIterator<Item = &'a str>) -> Result<()> {
+pub async fn apply_crds<'a>(client: &Client, crds: impl IntoIterator<Item = &'a DynamicObject>) -> Result<()> {
     let mut names = Vec::new();
-    for text in texts {
-        let crds = documents(text)?;
-        let crds = crds.iter().filter(|object| {
-            object
-                .types
-                .as_ref()
-                .is_some_and(|t| t.kind == "CustomResourceDefinition")
-        });
-        for crd in crds {
-            names.push(apply_object(client, crd).await?.name_any());
-        }
+    for crd in crds {
+        names.push(apply_object(client, crd).await?.name_any());
     }
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     for name in names {
@@ -79,9 +70,9 @@ pub async fn apply_crds<'a>(client: &Client, texts: impl IntoIterator<Item = &'a
     Ok(())
 }
 
-/// Installs every CRD that the YAML files of a folder hold.
-pub async fn apply_crd_folder(client: &Client, folder: &Path) -> Result<()> {
-    let mut texts = Vec::new();
+/// Every CRD that the YAML files of a folder hold.
+pub fn crds_of_folder(folder: &Path) -> Result<Vec<DynamicObject>> {
+    let mut crds = Vec::new();
     let entries = fs::read_dir(folder).with_context(|| format!("cannot read the folder {}", folder.display()))?;
     for entry in entries {
         let path = entry?.path();
@@ -89,11 +80,21 @@ pub async fn apply_crd_folder(client: &Client, folder: &Path) -> Result<()> {
             .extension()
             .is_some_and(|extension| extension == "yaml" || extension == "yml")
         {
-            texts.push(fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?);
+            let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+            crds.extend(documents(&text)?);
         }
     }
-    ensure!(!texts.is_empty(), "{} holds no YAML file", folder.display());
-    apply_crds(client, texts.iter().map(String::as_str)).await
+    let is_crd = |object: &DynamicObject| {
+        let types = object.types.as_ref();
+        types.is_some_and(|types| types.kind == "CustomResourceDefinition")
+    };
+    crds.retain(is_crd);
+    ensure!(
+        !crds.is_empty(),
+        "{} holds no CustomResourceDefinition",
+        folder.display()
+    );
+    Ok(crds)
 }
 
 fn is_established(crd: &CustomResourceDefinition) -> bool {

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +18,8 @@ use super::wait::wait_for;
 
 /// How long any part may take until it is usable.
 pub(super) const UP_WITHIN: Duration = Duration::from_mins(1);
+/// The name of kube-apiserver's process.
+pub(super) const APISERVER: &str = "kube-apiserver";
 /// Another program may take a free port before we use it; so often we choose anew.
 const PORT_ATTEMPTS: usize = 3;
 
@@ -82,7 +84,7 @@ pub(super) async fn start_apiserver(run: &Run, programs: &Programs, etcd: &str) 
         };
         let service_account_key = access.service_account_key.display();
         let arguments = vec![
-            "kube-apiserver".to_owned(),
+            APISERVER.to_owned(),
             format!("--etcd-servers={etcd}"),
             "--bind-address=127.0.0.1".to_owned(),
             format!("--secure-port={port}"),
@@ -102,22 +104,27 @@ pub(super) async fn start_apiserver(run: &Run, programs: &Programs, etcd: &str) 
             // In megabytes; the default rotates, and the calls so far would be in two files.
             "--audit-log-maxsize=10000".to_owned(),
         ];
-        let apiserver = run.start(order("kube-apiserver", &programs.control_plane, arguments))?;
-        let kubeconfig = access.user_kubeconfig(User::Admin)?;
-        let up = wait_for(UP_WITHIN, "kube-apiserver is ready", async || {
-            check(&apiserver)?;
-            let Ok(admin) = client(&kubeconfig).await else {
-                return Ok(None);
-            };
-            let request = http::Request::get("/readyz").body(Vec::new())?;
-            Ok(admin.request_text(request).await.is_ok().then_some(admin))
-        });
-        match up.await {
+        let apiserver = run.start(order(APISERVER, &programs.control_plane, arguments))?;
+        match apiserver_ready(&apiserver, &access).await {
             Ok(admin) => return Ok((access, admin)),
             Err(error) => another_port(run, &apiserver, error)?,
         }
     }
     bail!("kube-apiserver found no free port")
+}
+
+/// Waits until kube-apiserver is ready, and returns the admin's client.
+pub(super) async fn apiserver_ready(apiserver: &Process, access: &Access) -> Result<Client> {
+    let kubeconfig = access.user_kubeconfig(User::Admin)?;
+    wait_for(UP_WITHIN, "kube-apiserver is ready", async || {
+        check(apiserver)?;
+        let Ok(admin) = client(&kubeconfig).await else {
+            return Ok(None);
+        };
+        let request = http::Request::get("/readyz").body(Vec::new())?;
+        Ok(admin.request_text(request).await.is_ok().then_some(admin))
+    })
+    .await
 }
 
 /// Starts kube-scheduler and kube-controller-manager, which need nothing but the API server.
@@ -208,11 +215,11 @@ fn another_port(run: &Run, process: &Arc<Process>, error: anyhow::Error) -> Resu
     Ok(())
 }
 
-fn order<'a>(name: &'a str, program: &'a PathBuf, arguments: Vec<String>) -> Order<'a> {
+fn order(name: &str, program: &Path, arguments: Vec<String>) -> Order {
     let arguments = arguments.into_iter().map(OsString::from).collect();
     Order {
-        name,
-        program,
+        name: name.to_owned(),
+        program: program.to_owned(),
         arguments,
         environment: Vec::new(),
     }

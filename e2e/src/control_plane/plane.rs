@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use kube::api::{ObjectMeta, PostParams};
-use kube::{Api, Client};
+use kube::{Api, Client, ResourceExt as _};
 
 use super::access::{Access, User, client};
 use super::audit::Calls;
@@ -23,6 +23,8 @@ use super::wait::wait_for;
 pub struct Options {
     /// The nodes to begin with.
     pub nodes: Vec<NodeSpec>,
+    /// Whether CDI's CRDs are installed; else [`ControlPlane::apply_crds`] does it later.
+    pub cdi: bool,
     /// Whether local-path-provisioner runs. Its storage class is there in any case.
     pub local_path: bool,
     /// Whether the logs of a control plane that is dropped without `stop` stay in `target/control-plane/logs`.
@@ -33,6 +35,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             nodes: NodeSpec::six(),
+            cdi: true,
             local_path: true,
             keep_logs_on_failure: true,
         }
@@ -66,7 +69,7 @@ impl ControlPlane {
             admin,
         };
         objects::apply(&plane.admin, include_str!("yaml/rbac.yaml")).await?;
-        plane.apply_crds().await?;
+        plane.apply_crds(options.cdi).await?;
         objects::apply(&plane.admin, include_str!("yaml/local-path.yaml")).await?;
         parts::start_kwok(&plane.run, &plane.programs, &plane.access)?;
         if options.local_path {
@@ -202,20 +205,35 @@ impl ControlPlane {
         Calls::read(&self.folder().join("audit.jsonl"))
     }
 
+    /// Kills the API server and starts it anew on the same port, with the same data and keys: watches break, tokens
+    /// stay valid. Returns when it is ready.
+    pub async fn restart_apiserver(&self) -> Result<()> {
+        let processes = self.run.processes();
+        let old = processes.iter().find(|process| process.name() == parts::APISERVER);
+        let new = self.run.restart(old.context("no API server runs")?).await?;
+        parts::apiserver_ready(&new, &self.access).await.map(drop)
+    }
+
     /// Starts a program that ends with this control plane at the latest.
-    pub fn start_process(&self, order: Order<'_>) -> Result<Arc<Process>> {
+    pub fn start_process(&self, order: Order) -> Result<Arc<Process>> {
         self.run.start(order)
     }
 
-    async fn apply_crds(&self) -> Result<()> {
-        if let Some(folder) = std::env::var_os("FIRST_CONSUMER_CRDS").filter(|folder| !folder.is_empty()) {
-            return objects::apply_crd_folder(&self.admin, Path::new(&folder)).await;
-        }
-        let own = [
-            include_str!("../../crds/kubevirt.yaml"),
-            include_str!("../../crds/cdi.yaml"),
-        ];
-        objects::apply_crds(&self.admin, own).await
+    /// Installs the CRDs, with or without CDI's, and waits until they are served.
+    pub async fn apply_crds(&self, cdi: bool) -> Result<()> {
+        let folder = std::env::var_os("FIRST_CONSUMER_CRDS").filter(|folder| !folder.is_empty());
+        let crds = match folder {
+            Some(folder) => objects::crds_of_folder(Path::new(&folder))?,
+            None => [
+                objects::documents(include_str!("../../crds/kubevirt.yaml"))?,
+                objects::documents(include_str!("../../crds/cdi.yaml"))?,
+            ]
+            .concat(),
+        };
+        let wanted = crds
+            .iter()
+            .filter(|crd| cdi || !crd.name_any().ends_with(".cdi.kubevirt.io"));
+        objects::apply_crds(&self.admin, wanted).await
     }
 
     async fn wait_for_default_account(&self, namespace: &str) -> Result<()> {

@@ -17,11 +17,12 @@ const KILL_WITHIN: Duration = Duration::from_secs(3);
 const POLL: Duration = Duration::from_millis(10);
 
 /// What to run.
-pub struct Order<'a> {
+#[derive(Clone, Debug)]
+pub struct Order {
     /// Names the log file and the part in error texts.
-    pub name: &'a str,
+    pub name: String,
     /// The program's file.
-    pub program: &'a Path,
+    pub program: PathBuf,
     /// Its arguments.
     pub arguments: Vec<OsString>,
     /// The variables that it gets; of our own only `PATH`.
@@ -31,28 +32,28 @@ pub struct Order<'a> {
 /// A running program. Dropping it kills it.
 #[derive(Debug)]
 pub struct Process {
-    name: String,
+    order: Order,
     log: PathBuf,
     child: Mutex<Child>,
 }
 
 impl Process {
     /// Starts a program on a leash; its output goes to `FOLDER/NAME.log`, appended if that exists.
-    pub fn start(leash: &Path, folder: &Path, order: Order<'_>) -> Result<Self> {
+    pub fn start(leash: &Path, folder: &Path, order: Order) -> Result<Self> {
         let log = folder.join(format!("{}.log", order.name));
         let output = File::options().create(true).append(true).open(&log)?;
         let mut command = Command::new(leash);
-        command.arg(order.program).args(order.arguments).current_dir(folder);
+        command.arg(&order.program).args(&order.arguments).current_dir(folder);
         // What a user has set for their own etcd, kwok or first-consumer must not leak in; nor their home's files.
         command.env_clear().env("HOME", folder);
         command.envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
-        command.envs(order.environment);
+        command.envs(order.environment.iter().cloned());
         command.stdin(Stdio::piped()).stdout(output.try_clone()?).stderr(output);
         let child = command
             .spawn()
             .with_context(|| format!("cannot start {}", order.name))?;
         Ok(Self {
-            name: order.name.to_owned(),
+            order,
             log,
             child: Mutex::new(child),
         })
@@ -61,7 +62,12 @@ impl Process {
     /// The name it was started with.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.name
+        &self.order.name
+    }
+
+    /// What it was started with.
+    pub(super) fn order(&self) -> &Order {
+        &self.order
     }
 
     /// The process id of its leash.

@@ -80,7 +80,7 @@ impl Run {
     }
 
     /// Starts a process that ends with this run at the latest.
-    pub(super) fn start(&self, order: Order<'_>) -> Result<Arc<Process>> {
+    pub(super) fn start(&self, order: Order) -> Result<Arc<Process>> {
         // The list stays locked, so that nothing is started behind the back of `end`.
         let mut processes = guard(&self.processes);
         anyhow::ensure!(
@@ -95,6 +95,13 @@ impl Run {
     /// No longer ends the process with the run: it has ended.
     pub(super) fn forget(&self, process: &Arc<Process>) {
         guard(&self.processes).retain(|other| !Arc::ptr_eq(other, process));
+    }
+
+    /// Kills a process and starts it anew, as it was.
+    pub(super) async fn restart(&self, process: &Arc<Process>) -> Result<Arc<Process>> {
+        self.forget(process);
+        process.kill().await;
+        self.start(process.order().clone())
     }
 
     pub(super) fn processes(&self) -> Vec<Arc<Process>> {

@@ -1,4 +1,4 @@
-//! Crashes of ours: nothing leaks, nothing doubles.
+//! Crashes, ours and others': nothing leaks, nothing doubles.
 
 use std::sync::Arc;
 
@@ -125,4 +125,33 @@ async fn play_two_replicas(cluster: Arc<Cluster>) -> Result<()> {
         "{calls:?}"
     );
     replicas[standby].stop().await
+}
+
+/// The API server goes while a pod of ours waits, and comes back: the watches and the Lease go on where they were.
+pub async fn the_api_server_restarts() -> Result<()> {
+    cluster::alone(Options::default(), play_the_api_server_restarts).await
+}
+
+async fn play_the_api_server_restarts(cluster: Arc<Cluster>) -> Result<()> {
+    let controller = Controller::start(&cluster.plane, &ControllerOptions::default()).await?;
+    controller.wait_ready().await?;
+    let scene = Scene::without_controller(Arc::clone(&cluster), "restarted").await?;
+    let waits = Vm::halted("waits").two_disks(LOCAL_PATH).provision("true");
+    let waits = waits.spec("nodeSelector", json!({"restarted": "yes"}));
+    scene.create(waits.object()).await?;
+    let uid = scene.wait_own_pod().await?.uid();
+    cluster.plane.restart_apiserver().await?;
+    ensure!(scene.wait_own_pod().await?.uid() == uid, "the pod was made anew");
+
+    let later = Vm::halted("later").two_disks(LOCAL_PATH).provision("true");
+    scene.create(later.object()).await?;
+    label_node(&scene, "node-1").await?;
+    for vm in [&waits, &later] {
+        scene.wait_phase(&vm.claims(), "Succeeded").await?;
+    }
+    scene.wait_no_own_pod().await?;
+    let calls = scene.calls()?;
+    let succeeded = |verb| calls.of(verb, "pods").iter().filter(|call| call.is_ok()).count();
+    ensure!(succeeded("create") == 2 && succeeded("delete") == 2, "{calls:?}");
+    controller.stop().await
 }

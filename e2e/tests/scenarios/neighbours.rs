@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result, ensure};
 use first_consumer_e2e::cluster::Cluster;
+use first_consumer_e2e::control_plane::{Controller, ControllerOptions, Options};
 use first_consumer_e2e::objects::{LOCAL_PATH, Vm, pod};
 use first_consumer_e2e::scene::{SERVED_ONCE, Scene, UNTOUCHED};
+use first_consumer_e2e::stand_in;
+use first_consumer_e2e::suite::Shared as _;
 use kube::api::DeleteParams;
 use serde_json::json;
 
@@ -26,4 +29,36 @@ pub async fn foreign_consumer(cluster: Arc<Cluster>) -> Result<()> {
     scene.wait_phase(&vm.claims(), "Succeeded").await?;
     scene.wait_no_own_pod().await?;
     scene.expect(SERVED_ONCE).await
+}
+
+/// We are there before CDI: its kinds count as empty, and are found when they come.
+pub async fn cdi_comes_later() -> Result<()> {
+    let without = Options {
+        cdi: false,
+        ..Options::default()
+    };
+    let plane = Cluster::install(without).await?;
+    let controller = Controller::start(&plane, &ControllerOptions::default()).await?;
+    controller.wait_ready().await?;
+    ensure!(
+        controller.log().contains("the kind does not exist"),
+        "{}",
+        controller.log()
+    );
+    plane.apply_crds(true).await?;
+    let cluster = Arc::new(Cluster::populate(plane, stand_in::Options::default()).await?);
+    let scene = Scene::without_controller(Arc::clone(&cluster), "late-cdi").await?;
+    let vm = Vm::halted("db").two_disks(LOCAL_PATH).provision("true");
+    scene.create(vm.object()).await?;
+    scene.wait_phase(&vm.claims(), "Succeeded").await?;
+    scene.wait_no_own_pod().await?;
+    let calls = scene.calls()?;
+    ensure!(
+        calls.of("create", "pods").len() == 1 && calls.of("delete", "pods").len() == 1,
+        "{calls:?}"
+    );
+    controller.stop().await?;
+    drop(scene);
+    let cluster = Arc::into_inner(cluster).context("the scene has kept its cluster")?;
+    cluster.stop().await
 }

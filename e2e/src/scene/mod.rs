@@ -1,12 +1,18 @@
 //! A scene: one namespace of a cluster, with or without a controller of ours that serves it.
 
+mod requests;
+mod waits;
+
+pub use requests::{Requests, SERVED_ONCE, UNTOUCHED};
+pub use waits::SOON;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use futures::{StreamExt as _, pin_mut};
-use k8s_openapi::api::core::v1::{Event, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{Event, PersistentVolumeClaim, Pod};
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
@@ -15,11 +21,8 @@ use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::cluster::{ACCOUNT, Cluster};
-use crate::control_plane::{Calls, Controller, ControllerOptions, build_controller, wait_for};
-
-/// Long enough for a provisioner that missed something and looks again after 15 s, and for a busy machine.
-pub const SOON: Duration = Duration::from_mins(1);
+use crate::cluster::Cluster;
+use crate::control_plane::{Controller, ControllerOptions, build_controller, wait_for};
 
 /// The label of our pods.
 const MANAGED: &str = "first-consumer.kubevirt.io/managed";
@@ -35,31 +38,6 @@ pub struct Scene {
     made: Arc<Mutex<Vec<Pod>>>,
     _watch: AbortOnDropHandle<()>,
 }
-
-/// How many requests our controller may make in a scene.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Requests {
-    /// Pods created.
-    pub creates: usize,
-    /// Pods deleted.
-    pub deletes: usize,
-    /// Events written, at most.
-    pub events: usize,
-}
-
-/// What a served VM costs (design section 11).
-pub const SERVED_ONCE: Requests = Requests {
-    creates: 1,
-    deletes: 1,
-    events: 3,
-};
-
-/// What a VM costs that is not ours to serve.
-pub const UNTOUCHED: Requests = Requests {
-    creates: 0,
-    deletes: 0,
-    events: 0,
-};
 
 impl Scene {
     /// A namespace without a controller.
@@ -145,14 +123,24 @@ impl Scene {
             .with_context(|| format!("cannot create {}", object.name_any()))
     }
 
-    /// Creates an object in this namespace, or in none if its kind has none: kubectl knows which.
+    /// Creates an object in this namespace, or in none if its kind has none.
     pub async fn create_anywhere(&self, object: &Value) -> Result<()> {
+        self.kubectl_with("create", object).await
+    }
+
+    /// Makes an object of this namespace what it is here.
+    pub async fn apply(&self, object: &Value) -> Result<()> {
+        self.kubectl_with("replace", object).await
+    }
+
+    /// kubectl knows which kinds have a namespace.
+    async fn kubectl_with(&self, command: &str, object: &Value) -> Result<()> {
         let file = tempfile::NamedTempFile::new()?;
         std::fs::write(file.path(), object.to_string())?;
         let path = file.path().to_str().context("a name that is not UTF-8")?;
         self.cluster
             .plane
-            .kubectl(&["create", "--namespace", &self.namespace, "-f", path])
+            .kubectl(&[command, "--namespace", &self.namespace, "-f", path])
             .await?;
         Ok(())
     }
@@ -169,6 +157,32 @@ impl Scene {
     pub async fn patch_vm(&self, name: &str, patch: &Value) -> Result<()> {
         self.vms()
             .patch(name, &PatchParams::default(), &Patch::Merge(patch))
+            .await?;
+        Ok(())
+    }
+
+    /// A VM.
+    pub async fn vm(&self, name: &str) -> Result<DynamicObject> {
+        Ok(self.vms().get(name).await?)
+    }
+
+    /// Whether there is a VMI of this name.
+    pub async fn has_vmi(&self, name: &str) -> Result<bool> {
+        let vmis = self.api("kubevirt.io/v1", "VirtualMachineInstance");
+        Ok(vmis.get_opt(name).await?.is_some())
+    }
+
+    /// Deletes a DataVolume, and with it its claim.
+    pub async fn delete_data_volume(&self, name: &str) -> Result<()> {
+        self.data_volumes().delete(name, &DeleteParams::background()).await?;
+        Ok(())
+    }
+
+    /// Says of a pod what a kubelet would.
+    pub async fn set_phase(&self, pod: &str, phase: &str) -> Result<()> {
+        let status = json!({"status": {"phase": phase}});
+        self.pods()
+            .patch_status(pod, &PatchParams::default(), &Patch::Merge(&status))
             .await?;
         Ok(())
     }
@@ -201,68 +215,16 @@ impl Scene {
             .collect())
     }
 
-    /// Waits until all these DataVolumes have a phase.
-    pub async fn wait_phase(&self, data_volumes: &[String], phase: &str) -> Result<()> {
-        let what = format!("{} in {phase} in {}", data_volumes.join(", "), self.namespace);
-        let waited = wait_for(SOON, &what, async || {
-            let phases = self.phases().await?;
-            let there = |name: &String| phases.get(name).is_some_and(|found| found == phase);
-            Ok(data_volumes.iter().all(there).then_some(()))
-        });
-        waited.await.with_context(|| self.controller_log())
-    }
-
-    /// Waits until a claim has a node, and returns it.
-    pub async fn wait_node(&self, claim: &str) -> Result<String> {
-        wait_for(SOON, &format!("claim {claim} has a node"), async || {
-            let claim = self.claim(claim).await?;
-            Ok(claim.and_then(|claim| claim.annotations().get("volume.kubernetes.io/selected-node").cloned()))
-        })
-        .await
-        .with_context(|| self.controller_log())
-    }
-
-    /// Waits until a claim is bound, and returns the name of its volume.
-    pub async fn wait_bound(&self, claim: &str) -> Result<String> {
-        wait_for(SOON, &format!("claim {claim} is bound"), async || {
-            Ok(self.claim(claim).await?.and_then(|claim| claim.spec?.volume_name))
-        })
-        .await
-    }
-
     /// Our pods of this namespace.
     pub async fn own_pods(&self) -> Result<Vec<Pod>> {
         let ours = ListParams::default().labels(MANAGED);
         Ok(self.pods().list(&ours).await?.items)
     }
 
-    /// Waits until one of our pods has been seen, gone again or not, and returns the first.
-    pub async fn wait_made_pod(&self) -> Result<Pod> {
-        let first = async || {
-            Ok(self
-                .made
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .first()
-                .cloned())
-        };
-        wait_for(SOON, "a pod of ours was made", first)
-            .await
-            .with_context(|| self.controller_log())
-    }
-
-    /// Waits until one of our pods is there, and returns it.
-    pub async fn wait_own_pod(&self) -> Result<Pod> {
-        let waited = wait_for(SOON, "a pod of ours", async || Ok(self.own_pods().await?.pop()));
-        waited.await.with_context(|| self.controller_log())
-    }
-
-    /// Waits until none of our pods is there.
-    pub async fn wait_no_own_pod(&self) -> Result<()> {
-        let gone = async || Ok(self.own_pods().await?.is_empty().then_some(()));
-        wait_for(SOON, "no pod of ours", gone)
-            .await
-            .with_context(|| self.controller_log())
+    /// All of our pods that there have been, in the order of their creation.
+    #[must_use]
+    pub fn made_pods(&self) -> Vec<Pod> {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// What `first-consumer render` prints of a subject of this namespace, for the harness's own account.
@@ -274,30 +236,12 @@ impl Scene {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// Waits until the VMI has a phase.
-    pub async fn wait_vmi(&self, name: &str, phase: &str) -> Result<DynamicObject> {
-        let vmis = self.api("kubevirt.io/v1", "VirtualMachineInstance");
-        wait_for(SOON, &format!("VMI {name} in {phase}"), async || {
-            let vmi = vmis.get_opt(name).await?;
-            Ok(vmi.filter(|vmi| vmi.data.pointer("/status/phase").and_then(Value::as_str) == Some(phase)))
-        })
-        .await
-    }
-
     /// Starts a VM and waits until it runs; returns its node.
     pub async fn start_vm(&self, name: &str) -> Result<String> {
         self.patch_vm(name, &json!({"spec": {"runStrategy": "Always"}})).await?;
         let vmi = self.wait_vmi(name, "Running").await?;
         let node = vmi.data.pointer("/status/nodeName").and_then(Value::as_str);
         Ok(node.context("it runs nowhere")?.to_owned())
-    }
-
-    /// Waits until an Event with this reason is there, and returns its message.
-    pub async fn wait_event(&self, reason: &str) -> Result<String> {
-        wait_for(SOON, &format!("an Event {reason}"), async || {
-            Ok(self.events(reason).await?.pop())
-        })
-        .await
     }
 
     /// The messages of all Events with this reason.
@@ -310,63 +254,6 @@ impl Scene {
             .into_iter()
             .filter(|event| event.reason.as_deref() == Some(reason));
         Ok(chosen.map(|event| event.message.unwrap_or_default()).collect())
-    }
-
-    /// Waits until the controller's decision about the only subject that waits has this reason.
-    pub async fn wait_reason(&self, reason: &str) -> Result<()> {
-        self.wait_reasons(reason, 1).await
-    }
-
-    /// Waits until the controller's decisions about so many subjects that wait have this reason.
-    pub async fn wait_reasons(&self, reason: &str, subjects: usize) -> Result<()> {
-        let controller = self.controller.as_ref().context("no controller runs")?;
-        let line = format!("first_consumer_waiting_subjects{{reason=\"{reason}\"}} {subjects}\n");
-        wait_for(SOON, &format!("reason {reason}"), async || {
-            Ok(controller.get("/metrics").await?.contains(&line).then_some(()))
-        })
-        .await
-        .with_context(|| self.controller_log())
-    }
-
-    /// What our controller has asked of the API server in this namespace since it was ready, Events and reads included.
-    pub fn calls(&self) -> Result<Calls> {
-        Ok(self.cluster.plane.calls()?.by(ACCOUNT).within(&self.namespace))
-    }
-
-    /// Fails unless our controller's requests were these, and CDI never met a pod of ours.
-    pub async fn expect(&self, expected: Requests) -> Result<()> {
-        self.expect_requests(expected)?;
-        let met = self.events("ImportTargetInUse").await?;
-        ensure!(met.is_empty(), "CDI met a pod: {met:?}");
-        Ok(())
-    }
-
-    /// How often our controller has asked for an expansion.
-    pub fn expansions(&self) -> Result<usize> {
-        Ok(self.calls()?.filter(|call| call.subresource == "expand-spec").len())
-    }
-
-    /// Fails unless our controller's requests were these, with no read since it was ready, and none of them failed,
-    /// expansions apart.
-    pub fn expect_requests(&self, expected: Requests) -> Result<()> {
-        let calls = self.calls()?;
-        let succeeded = |verb| calls.of(verb, "pods").iter().filter(|call| call.is_ok()).count();
-        let events = calls.filter(|call| call.resource == "events").len();
-        let found = Requests {
-            creates: succeeded("create"),
-            deletes: succeeded("delete"),
-            events,
-        };
-        let within =
-            found.creates == expected.creates && found.deletes == expected.deletes && found.events <= expected.events;
-        ensure!(within, "{found:?} instead of {expected:?}\n{}", self.controller_log());
-        // Of an earlier, killed controller the last request may have failed with it.
-        let calls = calls.since(self.ready_at);
-        let failed = calls.filter(|call| !call.is_ok() && call.subresource != "expand-spec");
-        ensure!(failed.is_empty(), "failed requests: {failed:?}");
-        let reads = calls.filter(|call| matches!(&*call.verb, "get" | "list") && call.subresource != "expand-spec");
-        ensure!(reads.is_empty(), "reads after the start: {reads:?}");
-        Ok(())
     }
 
     /// Gives the controller time to do what it should not do.
@@ -385,22 +272,6 @@ impl Scene {
             [node] => Ok(node.clone()),
             nodes => bail!("disks on {nodes:?}"),
         }
-    }
-
-    /// Waits until a claim is bound, and returns the zone that its volume can be reached from.
-    pub async fn volume_zone(&self, claim: &str) -> Result<String> {
-        let name = self.wait_bound(claim).await?;
-        let volume = Api::<PersistentVolume>::all(self.client()).get(&name).await?;
-        let required = volume
-            .spec
-            .and_then(|spec| spec.node_affinity?.required)
-            .context("no affinity")?;
-        let terms = required.node_selector_terms.into_iter();
-        let mut labels = terms.flat_map(|term| term.match_expressions.unwrap_or_default());
-        let zone = labels
-            .find(|label| label.key == "topology.kubernetes.io/zone")
-            .context("no zone")?;
-        Ok(zone.values.unwrap_or_default().join(","))
     }
 
     fn controller_log(&self) -> String {

@@ -1,0 +1,113 @@
+//! Row 12: instancetypes and preferences.
+
+use serde_json::json;
+
+use super::super::super::{Action, Effect};
+use super::super::situation::*;
+use super::*;
+use crate::reason::Reason;
+
+use crate::api::Template;
+use crate::memory::Memory;
+
+fn with_instancetype() -> Situation {
+    let mut situation = Situation::new();
+    situation.edit_vm(|vm| vm["spec"]["instancetype"] = json!({"name": "u1.small"}));
+    situation
+}
+
+fn expansion() -> Expanding {
+    let template: Template = view(&json!({
+        "metadata": {"labels": {"app": "db"}},
+        "spec": {"nodeSelector": {"zone": "b"}, "volumes": [
+            {"name": "root", "dataVolume": {"name": "root"}}, {"name": "data", "dataVolume": {"name": "data"}}]},
+    }));
+    Expanding::Expanded(Box::new(template))
+}
+
+#[test]
+fn an_instancetype_is_expanded_once_and_again_when_the_vm_changes() {
+    let mut situation = with_instancetype();
+    expect(&mut situation, Action::Wait, Reason::ExpansionPending);
+    situation.expand(expansion());
+    let pod = situation.create();
+    assert_eq!(pod["spec"]["nodeSelector"]["zone"], json!("b"));
+    expect(&mut situation, Action::Keep, Reason::WaitingForScheduler);
+    assert_eq!(situation.effect(), Effect::Nothing);
+
+    // What says nothing about the spec is no reason to ask again.
+    situation.edit_vm(|vm| vm["metadata"]["annotations"]["kubevirt.io/x"] = json!("y"));
+    assert_eq!(situation.effect(), Effect::Nothing);
+    let changes: [Edit; 4] = [
+        |vm| vm["spec"]["template"]["spec"]["hostname"] = json!("x"),
+        |vm| vm["spec"]["preference"] = json!({"name": "linux"}),
+        |vm| vm["status"]["instancetypeRef"] = json!({"controllerRevisionRef": {"name": "rev-2"}}),
+        |vm| vm["spec"]["template"]["metadata"]["annotations"] = json!({"kubevirt.io/z": "z"}),
+    ];
+    for change in changes {
+        situation.edit_vm(change);
+        expect(&mut situation, Action::Keep, Reason::ExpansionPending);
+        situation.expand(expansion());
+        expect(&mut situation, Action::Keep, Reason::WaitingForScheduler);
+    }
+}
+
+#[test]
+fn an_instancetype_that_nobody_waits_for_is_not_expanded() {
+    let mut situation = with_instancetype();
+    situation.edit_vm(|vm| vm["metadata"]["annotations"] = json!({}));
+    expect(&mut situation, Action::None, Reason::NotAskedFor);
+    assert_eq!(situation.effect(), Effect::Nothing);
+    let mut pending = vmi("Pending");
+    pending["metadata"]["creationTimestamp"] = json!(at(-60).to_string());
+    situation.vmi(&pending);
+    expect(&mut situation, Action::Create, Reason::FirstConsumerNeeded);
+}
+
+#[test]
+fn while_virt_api_is_away_no_pod_comes_or_goes_and_it_is_asked_at_growing_distances() {
+    let mut situation = with_instancetype();
+    for seconds in [1, 2, 4] {
+        situation.expand(Expanding::Unanswered("no endpoints".into()));
+        let decision = situation.decide();
+        assert_eq!(
+            (decision.action, decision.reason, &*decision.about),
+            (Action::Wait, Reason::ExpansionPending, "no endpoints")
+        );
+        let due = decision.wake_at.expect("it is tried again");
+        assert_eq!(due.duration_since(situation.now).as_secs(), seconds);
+        assert_eq!(situation.effect(), Effect::Nothing);
+        situation.now = due;
+    }
+    situation.expand(expansion());
+    situation.create();
+    // After a restart nothing is known of the expansion, and the pod stays.
+    situation.memory = Memory::default();
+    expect(&mut situation, Action::Keep, Reason::ExpansionPending);
+    situation.expand(Expanding::Unanswered("no endpoints".into()));
+    expect(&mut situation, Action::Keep, Reason::ExpansionPending);
+    situation.now = at(1000);
+    situation.expand(expansion());
+    expect(&mut situation, Action::Keep, Reason::WaitingForScheduler);
+}
+
+#[test]
+fn a_definite_refusal_ends_the_pod_and_is_asked_again_when_the_vm_changes_or_after_a_while() {
+    let mut situation = with_instancetype();
+    situation.expand(expansion());
+    situation.create();
+    situation.edit_vm(|vm| vm["spec"]["template"]["spec"]["hostname"] = json!("x"));
+    situation.expand(Expanding::Refused("conflict: cpu".into()));
+    let decision = situation.decide();
+    assert_eq!(
+        (decision.action, decision.reason, &*decision.about),
+        (Action::None, Reason::CannotRender, "conflict: cpu")
+    );
+    situation.delete();
+    assert_eq!(situation.effect(), Effect::Nothing);
+    assert_eq!(situation.decide().wake_at, Some(at(300)));
+    situation.edit_vm(|vm| vm["spec"]["template"]["spec"]["hostname"] = json!("y"));
+    expect(&mut situation, Action::Wait, Reason::ExpansionPending);
+    situation.expand(expansion());
+    expect(&mut situation, Action::Wait, Reason::BackingOff);
+}
