@@ -147,7 +147,7 @@ impl Worker {
             if let Some(announcement) = announce::of_decision(&decision, &observed) {
                 self.announce(announcement);
             }
-            self.tell_stuck(&diagnosis, &decision, &observed, now);
+            self.tell_stuck(&diagnosis, &decision, &observed);
         }
         if effect == Effect::Nothing || !self.leadership.leads() {
             if observed.owner.is_none() && observed.own_pod().is_none() {
@@ -216,11 +216,10 @@ impl Worker {
     }
 
     /// Says once what is stuck, and again only when it is something else.
-    fn tell_stuck(&self, diagnosis: &Diagnosis, decision: &Decision, observed: &Observed, now: Timestamp) {
+    fn tell_stuck(&self, diagnosis: &Diagnosis, decision: &Decision, observed: &Observed) {
         let subject = &observed.subject;
+        let (stuck, announcement) = announce::of_diagnosis(diagnosis, decision, observed).unzip();
         let announcement = self.memories.with(subject, |remembered| {
-            let stuck = announce::of_diagnosis(diagnosis, decision, observed, &remembered.memory, now);
-            let (stuck, announcement) = stuck.unzip();
             let news = remembered.news(stuck);
             announcement.filter(|_| news)
         });
