@@ -5,6 +5,7 @@ pub mod announce;
 pub mod api;
 pub mod claim;
 pub mod cli;
+pub mod clock;
 pub mod cluster;
 pub mod decide;
 pub mod diagnose;

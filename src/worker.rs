@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
 use crate::announce::{self, Announcement, Stuck};
+use crate::clock::Clock;
 use crate::cluster::events::Events;
 use crate::cluster::execute::execute;
 use crate::cluster::expand::expand;
@@ -49,6 +50,8 @@ pub struct Worker {
     pub pace: Pace,
     /// What is remembered of each subject.
     pub memories: Memories,
+    /// The time of day.
+    pub clock: Clock,
 }
 
 /// What is remembered of each subject.
@@ -117,7 +120,7 @@ impl Memories {
 impl Worker {
     /// Gives a subject its turn.
     pub async fn serve(self: &Arc<Self>, subject: &Key) {
-        let now = Timestamp::now();
+        let now = self.clock.now();
         let (turn, diagnosis) = {
             let mut index = lock(&self.index);
             let (turn, diagnosis) = self.memories.with(subject, |remembered| {
@@ -166,7 +169,7 @@ impl Worker {
         let Some(outcome) = execute(&self.client, subject, effect).await else {
             return;
         };
-        let done = Timestamp::now();
+        let done = self.clock.now();
         let held = matches!(outcome, Outcome::Deleted { held: true, .. });
         if !held {
             self.tell(&outcome, &observed, &decision, now, done);
@@ -203,7 +206,7 @@ impl Worker {
                 }
             }
             worker.memories.with(&subject, |remembered| {
-                remembered.memory.expansion.end(outcome, Timestamp::now());
+                remembered.memory.expansion.end(outcome, worker.clock.now());
             });
             worker.queue.add(subject);
         });

@@ -1,4 +1,5 @@
-//! A scene: one namespace of a cluster, with or without a controller of ours that serves it.
+//! What happens in one namespace, for whoever plays a case there: on a real control plane ([`crate::scene`]) or on a fake
+//! API server ([`crate::fake_api`]).
 
 mod requests;
 mod waits;
@@ -10,10 +11,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, bail};
 use futures::{StreamExt as _, pin_mut};
 use k8s_openapi::api::core::v1::{Event, PersistentVolumeClaim, Pod};
-use k8s_openapi::jiff::Timestamp;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::runtime::{WatchStreamExt as _, watcher};
@@ -21,76 +21,49 @@ use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::cluster::Cluster;
-use crate::control_plane::{Controller, ControllerOptions, build_controller, wait_for};
+use crate::control_plane::wait_for;
 
 /// The label of our pods.
 const MANAGED: &str = "first-consumer.kubevirt.io/managed";
 
+/// What is said when a wait fails.
+pub type Story = Arc<dyn Fn() -> String + Send + Sync>;
+
 /// One namespace of a cluster.
-pub struct Scene {
-    /// The cluster.
-    pub cluster: Arc<Cluster>,
+pub struct Stage {
     /// The namespace.
     pub namespace: String,
-    controller: Option<Controller>,
-    ready_at: Timestamp,
+    client: Client,
+    story: Story,
     made: Arc<Mutex<Vec<Pod>>>,
     _watch: AbortOnDropHandle<()>,
 }
 
-impl Scene {
-    /// A namespace without a controller.
-    pub async fn without_controller(cluster: Arc<Cluster>, namespace: &str) -> Result<Self> {
-        cluster.plane.add_namespace(namespace).await?;
+impl Stage {
+    /// A namespace that is there.
+    #[must_use]
+    pub fn new(client: Client, namespace: &str, story: Story) -> Self {
         let made = Arc::default();
-        let watch = tokio::spawn(watch_own_pods(
-            cluster.plane.client(),
-            namespace.to_owned(),
-            Arc::clone(&made),
-        ));
-        Ok(Self {
-            cluster,
-            namespace: namespace.into(),
-            controller: None,
-            ready_at: Timestamp::now(),
+        let watch = tokio::spawn(watch_own_pods(client.clone(), namespace.to_owned(), Arc::clone(&made)));
+        Self {
+            namespace: namespace.to_owned(),
+            client,
+            story,
             made,
             _watch: AbortOnDropHandle::new(watch),
-        })
+        }
     }
 
-    /// A namespace with a controller that serves it alone.
-    pub async fn new(cluster: Arc<Cluster>, namespace: &str) -> Result<Self> {
-        let mut scene = Self::without_controller(cluster, namespace).await?;
-        scene.start_controller(&[]).await?;
-        Ok(scene)
-    }
-
-    /// Starts a controller for this namespace, with more environment, and waits until it is ready.
-    pub async fn start_controller(&mut self, environment: &[(&str, &str)]) -> Result<()> {
-        let mut options = ControllerOptions::watching(&self.namespace);
-        options.environment.extend(
-            environment
-                .iter()
-                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned())),
-        );
-        let controller = Controller::start(&self.cluster.plane, &options).await?;
-        controller.wait_ready().await?;
-        self.controller = Some(controller);
-        self.ready_at = Timestamp::now();
-        Ok(())
-    }
-
-    /// Kills the controller with SIGKILL.
-    pub async fn kill_controller(&mut self) -> Result<()> {
-        self.controller.take().context("no controller runs")?.kill().await;
-        Ok(())
+    /// What is said when a wait fails.
+    #[must_use]
+    pub fn log(&self) -> String {
+        (self.story)()
     }
 
     /// The harness's client.
     #[must_use]
     pub fn client(&self) -> Client {
-        self.cluster.plane.client()
+        self.client.clone()
     }
 
     /// Pods of this namespace.
@@ -121,28 +94,6 @@ impl Scene {
         api.create(&PostParams::default(), &object)
             .await
             .with_context(|| format!("cannot create {}", object.name_any()))
-    }
-
-    /// Creates an object in this namespace, or in none if its kind has none.
-    pub async fn create_anywhere(&self, object: &Value) -> Result<()> {
-        self.kubectl_with("create", object).await
-    }
-
-    /// Makes an object of this namespace what it is here.
-    pub async fn apply(&self, object: &Value) -> Result<()> {
-        self.kubectl_with("replace", object).await
-    }
-
-    /// kubectl knows which kinds have a namespace.
-    async fn kubectl_with(&self, command: &str, object: &Value) -> Result<()> {
-        let file = tempfile::NamedTempFile::new()?;
-        std::fs::write(file.path(), object.to_string())?;
-        let path = file.path().to_str().context("a name that is not UTF-8")?;
-        self.cluster
-            .plane
-            .kubectl(&[command, "--namespace", &self.namespace, "-f", path])
-            .await?;
-        Ok(())
     }
 
     /// Whether every pod of this namespace runs.
@@ -227,15 +178,6 @@ impl Scene {
         self.made.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What `first-consumer render` prints of a subject of this namespace, for the harness's own account.
-    pub async fn render(&self, subject: &str) -> Result<String> {
-        let mut render = tokio::process::Command::new(build_controller(false).await?);
-        render.args(["render", subject, "--namespace", &self.namespace, "--kubeconfig"]);
-        let output = render.arg(self.cluster.plane.kubeconfig()?).output().await?;
-        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-    }
-
     /// Starts a VM and waits until it runs; returns its node.
     pub async fn start_vm(&self, name: &str) -> Result<String> {
         self.patch_vm(name, &json!({"spec": {"runStrategy": "Always"}})).await?;
@@ -272,11 +214,6 @@ impl Scene {
             [node] => Ok(node.clone()),
             nodes => bail!("disks on {nodes:?}"),
         }
-    }
-
-    fn controller_log(&self) -> String {
-        let log = self.controller.as_ref().map(Controller::log).unwrap_or_default();
-        format!("log of the controller of {}:\n{log}", self.namespace)
     }
 }
 

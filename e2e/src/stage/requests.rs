@@ -1,9 +1,8 @@
-//! What a scene may cost the API server.
+//! What may be asked of the API server.
 
 use anyhow::{Result, ensure};
+use k8s_openapi::jiff::Timestamp;
 
-use super::Scene;
-use crate::cluster::ACCOUNT;
 use crate::control_plane::Calls;
 
 /// How many requests our controller may make in a scene.
@@ -41,43 +40,21 @@ impl Requests {
             events: self.events * subjects,
         }
     }
-}
 
-impl Scene {
-    /// What our controller has asked of the API server in this namespace since it was ready, Events and reads included.
-    pub fn calls(&self) -> Result<Calls> {
-        Ok(self.cluster.plane.calls()?.by(ACCOUNT).within(&self.namespace))
-    }
-
-    /// Fails unless our controller's requests were these, and CDI never met a pod of ours.
-    pub async fn expect(&self, expected: Requests) -> Result<()> {
-        self.expect_requests(expected)?;
-        let met = self.events("ImportTargetInUse").await?;
-        ensure!(met.is_empty(), "CDI met a pod: {met:?}");
-        Ok(())
-    }
-
-    /// How often our controller has asked for an expansion.
-    pub fn expansions(&self) -> Result<usize> {
-        Ok(self.calls()?.filter(|call| call.subresource == "expand-spec").len())
-    }
-
-    /// Fails unless our controller's requests were these, with no read since it was ready, and none of them failed,
+    /// Fails unless the calls since our controller was ready were these, with no read, and none of them failed,
     /// expansions apart.
-    pub fn expect_requests(&self, expected: Requests) -> Result<()> {
-        let calls = self.calls()?;
+    pub fn check(self, calls: &Calls, ready_at: Timestamp) -> Result<()> {
         let succeeded = |verb| calls.of(verb, "pods").iter().filter(|call| call.is_ok()).count();
         let events = calls.filter(|call| call.resource == "events").len();
-        let found = Requests {
+        let found = Self {
             creates: succeeded("create"),
             deletes: succeeded("delete"),
             events,
         };
-        let within =
-            found.creates == expected.creates && found.deletes == expected.deletes && found.events <= expected.events;
-        ensure!(within, "{found:?} instead of {expected:?}\n{}", self.controller_log());
+        let within = found.creates == self.creates && found.deletes == self.deletes && found.events <= self.events;
+        ensure!(within, "{found:?} instead of {self:?}");
         // Of an earlier, killed controller the last request may have failed with it.
-        let calls = calls.since(self.ready_at);
+        let calls = calls.since(ready_at);
         let failed = calls.filter(|call| !call.is_ok() && call.subresource != "expand-spec");
         ensure!(failed.is_empty(), "failed requests: {failed:?}");
         let reads = calls.filter(|call| matches!(&*call.verb, "get" | "list") && call.subresource != "expand-spec");

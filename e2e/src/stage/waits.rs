@@ -1,4 +1,4 @@
-//! What a scene can wait for.
+//! What can be waited for.
 
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -9,13 +9,13 @@ use kube::api::{DynamicObject, PostParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 
-use super::Scene;
+use super::Stage;
 use crate::control_plane::wait_for;
 
 /// Long enough for a provisioner that missed something and looks again after 15 s, and for a busy machine.
 pub const SOON: Duration = Duration::from_mins(1);
 
-impl Scene {
+impl Stage {
     /// Waits until all these DataVolumes have a phase.
     pub async fn wait_phase(&self, data_volumes: &[String], phase: &str) -> Result<()> {
         let what = format!("{} in {phase} in {}", data_volumes.join(", "), self.namespace);
@@ -24,7 +24,7 @@ impl Scene {
             let there = |name: &String| phases.get(name).is_some_and(|found| found == phase);
             Ok(data_volumes.iter().all(there).then_some(()))
         });
-        waited.await.with_context(|| self.controller_log())
+        waited.await.with_context(|| self.log())
     }
 
     /// Waits until a claim has a node, and returns it.
@@ -34,7 +34,7 @@ impl Scene {
             Ok(claim.and_then(|claim| claim.annotations().get("volume.kubernetes.io/selected-node").cloned()))
         })
         .await
-        .with_context(|| self.controller_log())
+        .with_context(|| self.log())
     }
 
     /// Waits until a claim is bound, and returns the name of its volume.
@@ -57,21 +57,19 @@ impl Scene {
         };
         wait_for(SOON, "a pod of ours was made", first)
             .await
-            .with_context(|| self.controller_log())
+            .with_context(|| self.log())
     }
 
     /// Waits until one of our pods is there, and returns it.
     pub async fn wait_own_pod(&self) -> Result<Pod> {
         let waited = wait_for(SOON, "a pod of ours", async || Ok(self.own_pods().await?.pop()));
-        waited.await.with_context(|| self.controller_log())
+        waited.await.with_context(|| self.log())
     }
 
     /// Waits until none of our pods is there.
     pub async fn wait_no_own_pod(&self) -> Result<()> {
         let gone = async || Ok(self.own_pods().await?.is_empty().then_some(()));
-        wait_for(SOON, "no pod of ours", gone)
-            .await
-            .with_context(|| self.controller_log())
+        wait_for(SOON, "no pod of ours", gone).await.with_context(|| self.log())
     }
 
     /// Waits until the VMI has a phase.
@@ -90,22 +88,6 @@ impl Scene {
             Ok(self.events(reason).await?.pop())
         })
         .await
-    }
-
-    /// Waits until the controller's decision about the only subject that waits has this reason.
-    pub async fn wait_reason(&self, reason: &str) -> Result<()> {
-        self.wait_reasons(reason, 1).await
-    }
-
-    /// Waits until the controller's decisions about so many subjects that wait have this reason.
-    pub async fn wait_reasons(&self, reason: &str, subjects: usize) -> Result<()> {
-        let controller = self.controller.as_ref().context("no controller runs")?;
-        let line = format!("first_consumer_waiting_subjects{{reason=\"{reason}\"}} {subjects}\n");
-        wait_for(SOON, &format!("reason {reason}"), async || {
-            Ok(controller.get("/metrics").await?.contains(&line).then_some(()))
-        })
-        .await
-        .with_context(|| self.controller_log())
     }
 
     /// Waits until a claim is bound, and returns the zone that its volume can be reached from.
