@@ -4,12 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::jiff::Timestamp;
-
 use crate::claim::Claim;
 use crate::decide::{Action, Decision};
 use crate::diagnose::Diagnosis;
-use crate::memory::{Memory, Outcome};
+use crate::memory::Outcome;
 use crate::name::{Key, Uid, pod_name};
 use crate::observe::Observed;
 use crate::policy::Permission;
@@ -91,26 +89,22 @@ pub fn of_decision(decision: &Decision, observed: &Observed) -> Option<Announcem
 pub type Stuck = (String, Arc<str>);
 
 /// What to say when something is wrong after the hand-over, a DataVolume has failed, or a claim has been missing for too
-/// long. Nobody is told
-/// about VMs that have not asked for us, or do not want us.
+/// long. Nobody is told about VMs that have not asked for us, or do not want us.
 #[must_use]
-pub fn of_diagnosis(
-    diagnosis: &Diagnosis,
-    decision: &Decision,
-    observed: &Observed,
-    memory: &Memory,
-    now: Timestamp,
-) -> Option<(Stuck, Announcement)> {
+pub fn of_diagnosis(diagnosis: &Diagnosis, decision: &Decision, observed: &Observed) -> Option<(Stuck, Announcement)> {
     if let Permission::No(Reason::OptedOut | Reason::NotAskedFor | Reason::SwitchedOff | Reason::MigrationTarget) =
         observed.permission
     {
         return None;
     }
-    let missing = || decision.reason == Reason::ClaimMissing && memory.told_missing_at().is_some_and(|at| at <= now);
-    let failed = || decision.reason == Reason::DataVolumeFailed;
+    let lasts = match decision.reason {
+        Reason::ClaimMissing => diagnosis.claim_missing,
+        Reason::DataVolumeFailed => true,
+        _ => false,
+    };
     let (stuck, note) = match diagnosis.cause(decision.reason) {
         Some(finding) => ((finding.trouble.name(), Arc::clone(&finding.disk)), finding.message()),
-        None if missing() || failed() => ((decision.reason.name(), "".into()), decision.message()),
+        None if lasts => ((decision.reason.name(), "".into()), decision.message()),
         None => return None,
     };
     let announcement = Announcement {
@@ -193,6 +187,7 @@ fn chosen(observed: &Observed) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::jiff::Timestamp;
     use serde_json::{Value, json};
 
     use super::*;
@@ -201,6 +196,7 @@ mod tests {
     use crate::decide::{Settings, turn};
     use crate::diagnose::{Evidence, diagnose};
     use crate::index::Index;
+    use crate::memory::Memory;
 
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_second(1_800_000_000 + seconds).expect("a time")
@@ -233,8 +229,9 @@ mod tests {
         let mut look = |seconds: &i64| {
             let now = at(*seconds);
             let turn = turn(&index, &Key::new("prod", "db"), &Settings::default(), &mut memory, now);
-            let diagnosis = diagnose(&index, &turn.observed, &evidence, None, now);
-            let told = of_diagnosis(&diagnosis, &turn.decision, &turn.observed, &memory, now);
+            let onsets = Some(&mut memory.onsets);
+            let diagnosis = diagnose(&index, &turn.observed, &evidence, onsets, now);
+            let told = of_diagnosis(&diagnosis, &turn.decision, &turn.observed);
             told.map(|(stuck, announcement)| (stuck, announcement.note))
         };
         seconds.iter().map(&mut look).collect()

@@ -17,13 +17,10 @@ use crate::placement::Placement;
 use crate::pod::ListedClaim;
 
 pub use expansion::{Expanding, Expansion, Unexpanded};
-pub use onsets::Onsets;
+pub use onsets::{Onsets, Topic};
 
 /// The most pods in a row that may end without result before we give up.
 pub const MOST_ATTEMPTS: u32 = 10;
-
-/// How long a claim may be missing before somebody is told.
-const MISSING_FOR: Duration = Duration::from_mins(1);
 
 /// How long a created pod is believed in before the watch has shown it.
 const ASSUMED_FOR: Duration = Duration::from_secs(10);
@@ -70,8 +67,6 @@ pub struct Memory {
     owner: Option<Uid>,
     /// Since when a claim has needed a consumer without a break.
     pub needed_since: Option<Timestamp>,
-    /// Since when a disk has had no claim.
-    missing_since: Option<Timestamp>,
     /// Since when the own pod has been finished.
     pub finished_since: Option<Timestamp>,
     gap_until: Option<Timestamp>,
@@ -174,8 +169,6 @@ impl Memory {
             };
         }
         self.needed_since = observed.needs().then(|| self.needed_since.unwrap_or(now));
-        let missing = observed.disks.iter().any(|disk| disk.claim.is_none());
-        self.missing_since = missing.then(|| self.missing_since.unwrap_or(now));
         let finished = observed.own_pod().is_some_and(OwnPod::finished);
         self.finished_since = finished.then(|| self.finished_since.unwrap_or(now));
         if observed.claims().all(|claim| claim.phase == ClaimPhase::Bound) {
@@ -244,13 +237,6 @@ impl Memory {
                 }
             }
         }
-    }
-
-    /// When somebody has to be told that a disk has no claim; `None` if every disk has one.
-    #[must_use]
-    pub fn told_missing_at(&self) -> Option<Timestamp> {
-        let at = self.missing_since?.checked_add(MISSING_FOR);
-        Some(at.unwrap_or(Timestamp::MAX))
     }
 
     /// Until when nothing is written, because the API server did not answer the last time, and what went wrong.

@@ -71,6 +71,14 @@ struct Remembered {
     farewell: Option<Box<Farewell>>,
 }
 
+impl Remembered {
+    /// Notes what is stuck. Whether that is new, and has to be said.
+    fn news(&mut self, stuck: Option<Stuck>) -> bool {
+        let before = std::mem::replace(&mut self.told, stuck);
+        self.told.is_some() && self.told != before
+    }
+}
+
 /// The API server has taken our deletion, but a finalizer holds the pod.
 #[derive(Clone, Debug)]
 struct Farewell {
@@ -84,14 +92,6 @@ impl Farewell {
     fn is_over(&self, observed: &Observed) -> bool {
         let own = |observed: &Observed| observed.own_pod().map(|pod| pod.uid.clone());
         own(observed) != own(&self.observed)
-    }
-}
-
-impl Remembered {
-    /// Notes what is stuck. Whether that is new, and has to be said.
-    fn news(&mut self, stuck: Option<Stuck>) -> bool {
-        let before = std::mem::replace(&mut self.told, stuck);
-        self.told.is_some() && self.told != before
     }
 }
 
@@ -144,16 +144,13 @@ impl Worker {
         } = turn;
         self.show(&observed, &decision, &diagnosis);
         self.take_leave(&observed, now);
-        self.wake(
-            subject,
-            decision.wake_at.into_iter().chain(diagnosis.wake_at).min(),
-            now,
-        );
+        let wake_at = [decision.wake_at, diagnosis.wake_at];
+        self.wake(subject, wake_at.into_iter().flatten().min(), now);
         if self.leadership.leads() {
             if let Some(announcement) = announce::of_decision(&decision, &observed) {
                 self.announce(announcement);
             }
-            self.tell_stuck(&diagnosis, &decision, &observed, now);
+            self.tell_stuck(&diagnosis, &decision, &observed);
         }
         if effect == Effect::Nothing || !self.leadership.leads() {
             if observed.owner.is_none() && observed.own_pod().is_none() {
@@ -221,6 +218,20 @@ impl Worker {
         }
     }
 
+    /// Says once what is stuck, and again only when it is something else.
+    fn tell_stuck(&self, diagnosis: &Diagnosis, decision: &Decision, observed: &Observed) {
+        let subject = &observed.subject;
+        let (stuck, announcement) = announce::of_diagnosis(diagnosis, decision, observed).unzip();
+        let announcement = self.memories.with(subject, |remembered| {
+            let news = remembered.news(stuck);
+            announcement.filter(|_| news)
+        });
+        if let Some(announcement) = announcement {
+            info!(%subject, note = announcement.note, "a disk is stuck");
+            self.announce(announcement);
+        }
+    }
+
     /// Tells of a deletion that a finalizer has held up.
     fn take_leave(&self, observed: &Observed, now: Timestamp) {
         let over = self.memories.with(&observed.subject, |remembered| {
@@ -234,21 +245,6 @@ impl Worker {
                 farewell.began,
                 now,
             );
-        }
-    }
-
-    /// Says once what is stuck, and again only when it is something else.
-    fn tell_stuck(&self, diagnosis: &Diagnosis, decision: &Decision, observed: &Observed, now: Timestamp) {
-        let subject = &observed.subject;
-        let announcement = self.memories.with(subject, |remembered| {
-            let stuck = announce::of_diagnosis(diagnosis, decision, observed, &remembered.memory, now);
-            let (stuck, announcement) = stuck.unzip();
-            let news = remembered.news(stuck);
-            announcement.filter(|_| news)
-        });
-        if let Some(announcement) = announcement {
-            info!(%subject, note = announcement.note, "a disk is stuck");
-            self.announce(announcement);
         }
     }
 

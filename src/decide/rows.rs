@@ -151,10 +151,7 @@ fn served_or_nothing_waiting(case: &Case) -> Option<Decision> {
     let waiting = waiting.iter().find_map(|row| row(case));
     Some(waiting.map_or_else(
         || none(Reason::NothingWaiting, ""),
-        |waiting| Decision {
-            action: Action::None,
-            ..waiting
-        },
+        |waiting| none(waiting.reason, &waiting.about),
     ))
 }
 
@@ -186,10 +183,7 @@ fn not_permitted(case: &Case) -> Option<Decision> {
 /// 9: a disk can't be listed.
 fn claim_missing_or_lost(case: &Case) -> Option<Decision> {
     case.observed.disks.iter().find_map(|disk| match &disk.claim {
-        None => Some(Decision {
-            wake_at: case.memory.told_missing_at().filter(|at| case.now < *at),
-            ..wait(Reason::ClaimMissing, &disk.name)
-        }),
+        None => Some(wait(Reason::ClaimMissing, &disk.name)),
         Some(claim) if claim.phase == ClaimPhase::Lost => Some(wait(Reason::ClaimLost, &claim.name)),
         Some(_) => None,
     })

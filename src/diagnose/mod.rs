@@ -15,10 +15,13 @@ use k8s_openapi::jiff::Timestamp;
 use crate::api::{Event, View as _};
 use crate::index::Index;
 use crate::lifecycle::State;
-use crate::memory::Onsets;
+use crate::memory::{Onsets, Topic};
 use crate::name::Key;
 use crate::observe::{Disk, Observed};
 use crate::reason::{Reason, Trouble};
+
+/// How long a claim may be missing before somebody is told.
+const MISSING_FOR: Duration = Duration::from_mins(1);
 
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +58,8 @@ impl Finding {
 pub struct Diagnosis {
     /// The first is the cause to be shown.
     pub findings: Vec<Finding>,
+    /// Whether a disk has had no claim for so long that somebody has to be told. The decision says which.
+    pub claim_missing: bool,
     /// When to look again though nothing changes: then something will have lasted too long.
     pub wake_at: Option<Timestamp>,
 }
@@ -65,6 +70,14 @@ impl Diagnosis {
     #[must_use]
     pub fn cause(&self, decision: Reason) -> Option<&Finding> {
         self.findings.first().filter(|_| decision != Reason::DiskDeleted)
+    }
+
+    /// Whether something has lasted too long; if not yet, it is looked at again in time. Unknown is long enough.
+    fn lasts(&mut self, since: Option<Timestamp>, grace: Duration, now: Timestamp) -> bool {
+        let due = since.map(|since| since.checked_add(grace).unwrap_or(Timestamp::MAX));
+        let due = due.filter(|due| now < *due);
+        self.wake_at = [self.wake_at, due].into_iter().flatten().min();
+        due.is_none()
     }
 }
 
@@ -151,22 +164,22 @@ pub fn diagnose(
     } else {
         suspicions(&case)
     };
-    let topics = suspicions
-        .iter()
-        .filter(|suspicion| matches!(suspicion.since, Since::Seen(_)))
-        .map(|suspicion| (suspicion.finding.trouble, Arc::clone(&suspicion.finding.disk)));
-    let mut seen = onsets.map(|onsets| onsets.hold(topics.collect(), now).into_iter());
+    let missing = observed.owner.is_some() && observed.disks.iter().any(|disk| disk.claim.is_none());
+    let seen = suspicions.iter().filter_map(Suspicion::topic);
+    let topics: Vec<Topic> = missing.then_some(Topic::ClaimMissing).into_iter().chain(seen).collect();
+    let mut seen = onsets.map(|onsets| onsets.hold(topics, now).into_iter());
     let mut diagnosis = Diagnosis::default();
+    if missing {
+        diagnosis.claim_missing = diagnosis.lasts(seen.as_mut().and_then(Iterator::next), MISSING_FOR, now);
+    }
     for suspicion in suspicions {
         let since = match (suspicion.since, &mut seen) {
             (Since::Always, _) => None,
             (Since::Seen(_), Some(seen)) => seen.next(),
             (Since::Told(since) | Since::Seen(since), _) => since,
         };
-        let due = since.map(|since| since.checked_add(suspicion.grace).unwrap_or(Timestamp::MAX));
-        match due.filter(|due| now < *due) {
-            Some(due) => diagnosis.wake_at = Some(diagnosis.wake_at.map_or(due, |other| other.min(due))),
-            None => diagnosis.findings.push(suspicion.finding),
+        if diagnosis.lasts(since, suspicion.grace, now) {
+            diagnosis.findings.push(suspicion.finding);
         }
     }
     // Stable: disks stay in the order of the spec.
@@ -215,6 +228,12 @@ impl Suspicion {
             since: Since::Always,
             grace: Duration::ZERO,
         }
+    }
+
+    /// What only who has watched it can date.
+    fn topic(&self) -> Option<Topic> {
+        let topic = || Topic::Trouble(self.finding.trouble, Arc::clone(&self.finding.disk));
+        matches!(self.since, Since::Seen(_)).then(topic)
     }
 
     /// Only if it lasts this long.

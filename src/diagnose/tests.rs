@@ -150,6 +150,26 @@ fn the_controller_counts_from_when_it_has_seen_it() {
 }
 
 #[test]
+fn a_claim_may_be_missing_for_a_minute() {
+    let mut onsets = Onsets::default();
+    let mut world = World::new();
+    world.claimless("root", "NotFound", "No PVC found");
+    let mut look = |world: &World, seconds| {
+        let world = World {
+            now: at(seconds),
+            ..world.clone()
+        };
+        let found = world.look(Some(&mut onsets));
+        (found.claim_missing, found.wake_at)
+    };
+    assert_eq!(look(&world, 1000), (false, Some(at(1060))));
+    assert_eq!(look(&world, 1059), (false, Some(at(1060))));
+    assert_eq!(look(&world, 1060), (true, None));
+    assert_eq!(look(&World::new(), 1061), (false, None));
+    assert_eq!(look(&world, 1062), (false, Some(at(1122))));
+}
+
+#[test]
 fn the_first_cause_comes_first_and_disks_in_the_order_of_the_spec() {
     let mut world = World::new();
     world.set("pv-data", &affinity("node-2"));

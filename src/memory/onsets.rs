@@ -7,8 +7,14 @@ use k8s_openapi::jiff::Timestamp;
 
 use crate::reason::Trouble;
 
-/// A trouble and the disk that it is about; empty if it is about the VM.
-type Topic = (Trouble, Arc<str>);
+/// What may become too long.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Topic {
+    /// A disk has no claim.
+    ClaimMissing,
+    /// A trouble, and the disk that it is about; empty if it is about the VM.
+    Trouble(Trouble, Arc<str>),
+}
 
 /// When each situation was seen for the first time without a break.
 #[derive(Clone, Debug, Default)]
