@@ -9,7 +9,7 @@ pub const LOCAL_PATH: &str = "local-path";
 #[derive(Clone, Debug)]
 pub struct Vm {
     name: String,
-    disks: Vec<(String, String)>,
+    disks: Vec<Value>,
     plain_claims: Vec<String>,
     run_strategy: &'static str,
     annotations: Value,
@@ -47,8 +47,14 @@ impl Vm {
 
     /// With a DataVolume of its own, on a class.
     #[must_use]
-    pub fn disk(mut self, name: &str, class: &str) -> Self {
-        self.disks.push((name.into(), class.into()));
+    pub fn disk(self, name: &str, class: &str) -> Self {
+        self.data_volume(data_volume(name, class))
+    }
+
+    /// With this DataVolume of its own.
+    #[must_use]
+    pub fn data_volume(mut self, data_volume: Value) -> Self {
+        self.disks.push(data_volume);
         self
     }
 
@@ -128,8 +134,8 @@ impl Vm {
     /// Names of its claims, in spec order.
     #[must_use]
     pub fn claims(&self) -> Vec<String> {
-        let disks = self.disks.iter().map(|(name, _)| name);
-        disks.chain(&self.plain_claims).cloned().collect()
+        let disks = self.disks.iter().map(name_of);
+        disks.chain(self.plain_claims.iter().cloned()).collect()
     }
 
     /// The spec of its VMI.
@@ -139,7 +145,8 @@ impl Vm {
         let disks = self
             .disks
             .iter()
-            .map(|(name, _)| json!({"name": name, "dataVolume": {"name": name}}));
+            .map(name_of)
+            .map(|name| json!({"name": name, "dataVolume": {"name": name}}));
         let claims = self
             .plain_claims
             .iter()
@@ -157,10 +164,12 @@ impl Vm {
     /// The VirtualMachine.
     #[must_use]
     pub fn object(&self) -> Value {
-        let templates = self.disks.iter().map(|(name, class)| {
-            let mut template = data_volume(name, class);
-            template["metadata"]["annotations"] = self.disk_annotations.clone();
-            json!({"metadata": template["metadata"], "spec": template["spec"]})
+        let templates = self.disks.iter().map(|disk| {
+            let mut template = json!({"metadata": disk["metadata"], "spec": disk["spec"]});
+            for (key, value) in self.disk_annotations.as_object().into_iter().flatten() {
+                template["metadata"]["annotations"][key] = value.clone();
+            }
+            template
         });
         let mut vm = json!({
             "apiVersion": "kubevirt.io/v1",
@@ -192,11 +201,12 @@ impl Vm {
     /// Its DataVolumes as objects of their own.
     #[must_use]
     pub fn data_volumes(&self) -> Vec<Value> {
-        self.disks
-            .iter()
-            .map(|(name, class)| data_volume(name, class))
-            .collect()
+        self.disks.clone()
     }
+}
+
+fn name_of(object: &Value) -> String {
+    object["metadata"]["name"].as_str().unwrap_or_default().to_owned()
 }
 
 /// A DataVolume that imports from an address that nobody reads.

@@ -21,6 +21,9 @@ use crate::control_plane::{Calls, Controller, ControllerOptions, build_controlle
 /// Long enough for a provisioner that missed something and looks again after 15 s, and for a busy machine.
 pub const SOON: Duration = Duration::from_mins(1);
 
+/// What CDI says when a pod holds it up.
+const MET: [&str; 3] = ["ImportTargetInUse", "UploadTargetInUse", "CloneSourceInUse"];
+
 /// The label of our pods.
 const MANAGED: &str = "first-consumer.kubevirt.io/managed";
 
@@ -336,8 +339,10 @@ impl Scene {
     /// Fails unless our controller's requests were these, and CDI never met a pod of ours.
     pub async fn expect(&self, expected: Requests) -> Result<()> {
         self.expect_requests(expected)?;
-        let met = self.events("ImportTargetInUse").await?;
-        ensure!(met.is_empty(), "CDI met a pod: {met:?}");
+        for reason in MET {
+            let met = self.events(reason).await?;
+            ensure!(met.is_empty(), "CDI met a pod: {met:?}");
+        }
         Ok(())
     }
 

@@ -7,6 +7,7 @@ mod instancetypes;
 mod neighbours;
 mod peers;
 mod rights;
+mod sources;
 mod started;
 mod zones;
 
@@ -37,6 +38,8 @@ fn main() -> ExitCode {
         disks::late_disk,
         disks::plain_claim_beside,
         disks::immediate_binding_asked_for,
+        sources::legacy_path,
+        sources::populator_path,
         neighbours::foreign_consumer,
         peers::three_members_on_three_nodes,
         peers::three_members_in_three_zones,
