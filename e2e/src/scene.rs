@@ -1,5 +1,9 @@
 //! A scene: one namespace of a cluster, with or without a controller of ours that serves it.
 
+mod cost;
+
+pub use cost::{Requests, SERVED_ONCE, UNTOUCHED};
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -15,14 +19,11 @@ use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::cluster::{ACCOUNT, Cluster};
-use crate::control_plane::{Calls, Controller, ControllerOptions, build_controller, wait_for};
+use crate::cluster::Cluster;
+use crate::control_plane::{Controller, ControllerOptions, build_controller, wait_for};
 
 /// Long enough for a provisioner that missed something and looks again after 15 s, and for a busy machine.
 pub const SOON: Duration = Duration::from_mins(1);
-
-/// What CDI says when a pod holds it up.
-const MET: [&str; 3] = ["ImportTargetInUse", "UploadTargetInUse", "CloneSourceInUse"];
 
 /// The label of our pods.
 const MANAGED: &str = "first-consumer.kubevirt.io/managed";
@@ -38,31 +39,6 @@ pub struct Scene {
     made: Arc<Mutex<Vec<Pod>>>,
     _watch: AbortOnDropHandle<()>,
 }
-
-/// How many requests our controller may make in a scene.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Requests {
-    /// Pods created.
-    pub creates: usize,
-    /// Pods deleted.
-    pub deletes: usize,
-    /// Events written, at most.
-    pub events: usize,
-}
-
-/// What a served VM costs (design section 11).
-pub const SERVED_ONCE: Requests = Requests {
-    creates: 1,
-    deletes: 1,
-    events: 3,
-};
-
-/// What a VM costs that is not ours to serve.
-pub const UNTOUCHED: Requests = Requests {
-    creates: 0,
-    deletes: 0,
-    events: 0,
-};
 
 impl Scene {
     /// A namespace without a controller.
@@ -170,7 +146,12 @@ impl Scene {
 
     /// Merges a patch into a VM.
     pub async fn patch_vm(&self, name: &str, patch: &Value) -> Result<()> {
-        self.vms()
+        self.patch("kubevirt.io/v1", "VirtualMachine", name, patch).await
+    }
+
+    /// Merges a patch into an object of this namespace.
+    pub async fn patch(&self, api_version: &str, kind: &str, name: &str, patch: &Value) -> Result<()> {
+        self.api(api_version, kind)
             .patch(name, &PatchParams::default(), &Patch::Merge(patch))
             .await?;
         Ok(())
@@ -215,6 +196,27 @@ impl Scene {
         waited.await.with_context(|| self.controller_log())
     }
 
+    /// Waits until the worker of a DataVolume has been restarted so often.
+    pub async fn wait_restarts(&self, data_volume: &str, restarts: u64) -> Result<()> {
+        wait_for(SOON, &format!("{restarts} restarts for {data_volume}"), async || {
+            let found = self.data_volumes().get(data_volume).await?;
+            let count = found.data.pointer("/status/restartCount").and_then(Value::as_u64);
+            Ok((count >= Some(restarts)).then_some(()))
+        })
+        .await
+    }
+
+    /// Waits until a quota is enforced, with this much memory.
+    pub async fn wait_quota(&self, name: &str, memory: &str) -> Result<()> {
+        let quotas = self.api("v1", "ResourceQuota");
+        wait_for(SOON, &format!("quota {name} is enforced"), async || {
+            let found = quotas.get(name).await?;
+            let enforced = &found.data["status"]["hard"]["requests.memory"];
+            Ok((enforced == memory).then_some(()))
+        })
+        .await
+    }
+
     /// Waits until a claim has a node, and returns it.
     pub async fn wait_node(&self, claim: &str) -> Result<String> {
         wait_for(SOON, &format!("claim {claim} has a node"), async || {
@@ -256,8 +258,15 @@ impl Scene {
 
     /// Waits until one of our pods is there, and returns it.
     pub async fn wait_own_pod(&self) -> Result<Pod> {
-        let waited = wait_for(SOON, "a pod of ours", async || Ok(self.own_pods().await?.pop()));
-        waited.await.with_context(|| self.controller_log())
+        self.wait_own_pod_that(|_| true).await
+    }
+
+    /// Waits until a pod of ours is there that is like this, and returns it.
+    pub async fn wait_own_pod_that(&self, is_wanted: impl Fn(&Pod) -> bool) -> Result<Pod> {
+        let found = async || Ok(self.own_pods().await?.into_iter().find(&is_wanted));
+        wait_for(SOON, "a pod of ours", found)
+            .await
+            .with_context(|| self.controller_log())
     }
 
     /// Waits until none of our pods is there.
@@ -331,47 +340,14 @@ impl Scene {
         .with_context(|| self.controller_log())
     }
 
-    /// What our controller has asked of the API server in this namespace since it was ready, Events and reads included.
-    pub fn calls(&self) -> Result<Calls> {
-        Ok(self.cluster.plane.calls()?.by(ACCOUNT).within(&self.namespace))
-    }
-
-    /// Fails unless our controller's requests were these, and CDI never met a pod of ours.
-    pub async fn expect(&self, expected: Requests) -> Result<()> {
-        self.expect_requests(expected)?;
-        for reason in MET {
-            let met = self.events(reason).await?;
-            ensure!(met.is_empty(), "CDI met a pod: {met:?}");
-        }
-        Ok(())
-    }
-
-    /// How often our controller has asked for an expansion.
-    pub fn expansions(&self) -> Result<usize> {
-        Ok(self.calls()?.filter(|call| call.subresource == "expand-spec").len())
-    }
-
-    /// Fails unless our controller's requests were these, with no read since it was ready, and none of them failed,
-    /// expansions apart.
-    pub fn expect_requests(&self, expected: Requests) -> Result<()> {
-        let calls = self.calls()?;
-        let succeeded = |verb| calls.of(verb, "pods").iter().filter(|call| call.is_ok()).count();
-        let events = calls.filter(|call| call.resource == "events").len();
-        let found = Requests {
-            creates: succeeded("create"),
-            deletes: succeeded("delete"),
-            events,
-        };
-        let within =
-            found.creates == expected.creates && found.deletes == expected.deletes && found.events <= expected.events;
-        ensure!(within, "{found:?} instead of {expected:?}\n{}", self.controller_log());
-        // Of an earlier, killed controller the last request may have failed with it.
-        let calls = calls.since(self.ready_at);
-        let failed = calls.filter(|call| !call.is_ok() && call.subresource != "expand-spec");
-        ensure!(failed.is_empty(), "failed requests: {failed:?}");
-        let reads = calls.filter(|call| matches!(&*call.verb, "get" | "list") && call.subresource != "expand-spec");
-        ensure!(reads.is_empty(), "reads after the start: {reads:?}");
-        Ok(())
+    /// Waits until the controller has logged this.
+    pub async fn wait_logged(&self, text: &str) -> Result<()> {
+        let controller = self.controller.as_ref().context("no controller runs")?;
+        wait_for(SOON, &format!("{text} in the log"), async || {
+            Ok(controller.log().contains(text).then_some(()))
+        })
+        .await
+        .with_context(|| self.controller_log())
     }
 
     /// Gives the controller time to do what it should not do.

@@ -3,9 +3,11 @@
 mod disks;
 mod failures;
 mod halted;
+mod hand_over;
 mod instancetypes;
 mod neighbours;
 mod peers;
+mod refusals;
 mod rights;
 mod sources;
 mod started;
@@ -40,6 +42,9 @@ fn main() -> ExitCode {
         disks::immediate_binding_asked_for,
         sources::legacy_path,
         sources::populator_path,
+        hand_over::imports_that_fail,
+        hand_over::a_node_given_back_is_held_the_next_time,
+        refusals::a_quota_that_is_raised,
         neighbours::foreign_consumer,
         peers::three_members_on_three_nodes,
         peers::three_members_in_three_zones,

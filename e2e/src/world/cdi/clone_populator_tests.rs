@@ -170,7 +170,7 @@ fn a_prep_pod_binds_the_tmp_claim_of_a_late_class_and_goes() {
 #[test]
 fn success_is_written_when_the_target_is_bound_and_then_the_helpers_go() {
     let done = target(with_tmp(disk(Strategy::Copy), tmp()), |claim| {
-        *claim = bound(claim.clone())
+        *claim = bound(claim.clone());
     });
     assert_eq!(pass(&done, None), (vec![], Some(ClonePhase::Succeeded)));
     let told = target(done, |claim| claim.clone_phase = Some(ClonePhase::Succeeded));

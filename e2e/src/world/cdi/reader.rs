@@ -11,10 +11,13 @@ const LOOK_AGAIN: u64 = 2;
 #[must_use]
 pub fn next(claim: &Claim, origin: &Origin, reader: Option<&Pod>) -> Vec<Write> {
     let done = claim.worker.phase == Some(PodPhase::Succeeded);
-    if claim.deleting || claim.cloned || claim.phase != ClaimPhase::Bound {
-        let ended = reader.filter(|pod| !pod.deleting && !(done && pod.phase == PodPhase::Running));
-        let going = claim.deleting || claim.cloned;
-        return ended.filter(|_| going).map(delete).into_iter().collect();
+    if claim.deleting || claim.cloned {
+        let reads_on = |pod: &Pod| done && pod.phase == PodPhase::Running;
+        let ended = reader.filter(|pod| !pod.deleting && !reads_on(pod));
+        return ended.map(delete).into_iter().collect();
+    }
+    if claim.phase != ClaimPhase::Bound {
+        return Vec::new();
     }
     // The upload server must be up [waitTargetPodRunningOrSucceeded].
     if claim.worker.ready != Some(true) && !done {
