@@ -46,13 +46,7 @@ pub async fn imports_that_fail(cluster: Arc<Cluster>) -> Result<()> {
     scene.wait_no_own_pod().await?;
     scene.wait_logged("DataVolumeFailed").await?;
     scene.nothing_happens().await;
-    scene
-        .expect(Requests {
-            creates: 3 * SERVED_ONCE.creates,
-            deletes: 3 * SERVED_ONCE.deletes,
-            events: 3 * SERVED_ONCE.events,
-        })
-        .await
+    scene.expect(SERVED_ONCE.times(3)).await
 }
 
 /// The early release was not enough: the provisioner gives the node of a legacy disk back. The next pod stays until the

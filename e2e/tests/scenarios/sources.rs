@@ -5,8 +5,8 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result, ensure};
 use first_consumer_e2e::cluster::Cluster;
 use first_consumer_e2e::objects::{LOCAL_PATH, Vm, data_volume};
-use first_consumer_e2e::scene::{Requests, SERVED_ONCE, Scene};
-use first_consumer_e2e::stand_in::{CSI_CLASS, CSI_DRIVER, FOREIGN_POPULATOR};
+use first_consumer_e2e::scene::{SERVED_ONCE, Scene};
+use first_consumer_e2e::stand_in::{CSI_CLASS, CSI_DRIVER, FOREIGN_POPULATOR, Fault};
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
@@ -128,27 +128,30 @@ async fn golden_images(scene: &Scene) -> Result<()> {
 }
 
 pub async fn legacy_path(cluster: Arc<Cluster>) -> Result<()> {
-    every_source(cluster, "sources-legacy", LEGACY, "WaitForFirstConsumer", "false").await
+    let path = ("WaitForFirstConsumer", "false");
+    every_source(cluster, "sources-legacy", LEGACY, path).await.map(drop)
 }
 
 pub async fn populator_path(cluster: Arc<Cluster>) -> Result<()> {
-    every_source(
-        cluster,
-        "sources-populator",
-        THROUGH_PRIMES,
-        "PendingPopulation",
-        "true",
-    )
-    .await
+    let path = ("PendingPopulation", "true");
+    let scene = every_source(cluster, "sources-populator", THROUGH_PRIMES, path).await?;
+    // The driver copies what is its own.
+    for (disk, how) in [("clone", "copy"), ("clone-csi", "csi-clone"), ("snapshot", "snapshot")] {
+        let claim = scene.claim(&format!("{disk}-root")).await?.context("no claim")?;
+        ensure!(
+            claim.annotations()["cdi.kubevirt.io/cloneType"] == how,
+            "{disk} was not a {how}"
+        );
+    }
+    Ok(())
 }
 
 async fn every_source(
     cluster: Arc<Cluster>,
     namespace: &str,
     shapes: [Shape; 3],
-    waiting: &str,
-    populator: &str,
-) -> Result<()> {
+    (waiting, populator): (&str, &str),
+) -> Result<Scene> {
     let mut scene = Scene::without_controller(cluster, namespace).await?;
     golden_images(&scene).await?;
     let vms = vms(shapes);
@@ -174,11 +177,95 @@ async fn every_source(
         scene.wait_bound(disk).await?;
     }
     scene.wait_no_own_pod().await?;
+    scene.expect(SERVED_ONCE.times(vms.len())).await?;
+    Ok(scene)
+}
+
+/// A clone that names no size waits for its source before it has a claim. It is served when it has one.
+pub async fn a_clone_waits_for_its_source(cluster: Arc<Cluster>) -> Result<()> {
+    let scene = Scene::new(cluster, "clone-waits").await?;
+    scene.create(data_volume("golden", LOCAL_PATH)).await?;
+    let vms = [("legacy", LOCAL_PATH), ("populator", CSI_CLASS)].map(|(name, class)| {
+        let mut clone = data_volume(&format!("{name}-root"), class);
+        clone["spec"]["source"] = json!({"pvc": {"name": "golden"}});
+        clone["spec"]["storage"]["resources"] = json!({"requests": {}});
+        Vm::halted(name).data_volume(clone).provision("true")
+    });
+    for vm in &vms {
+        scene.create(vm.object()).await?;
+        scene.wait_phase(&vm.claims(), "CloneScheduled").await?;
+        ensure!(scene.claim(&vm.claims()[0]).await?.is_none(), "no claim yet");
+    }
+    ensure!(scene.own_pods().await?.is_empty(), "nothing to consume");
+    // Nobody asks for the image itself, but whoever needs it does.
+    let claim = json!({"metadata": {"annotations": {IMMEDIATE: "true"}}});
+    scene.patch("v1", "PersistentVolumeClaim", "golden", &claim).await?;
+    for vm in &vms {
+        scene.wait_phase(&vm.claims(), "Succeeded").await?;
+        scene.wait_bound(&vm.claims()[0]).await?;
+    }
+    scene.wait_no_own_pod().await?;
+    scene.expect(SERVED_ONCE.times(vms.len())).await
+}
+
+/// Unlike an import, a clone on the populator path does not go on without a node: when its target loses the node, it
+/// pauses until another is chosen, and that is ours to see to.
+pub async fn a_clone_that_loses_its_node(cluster: Arc<Cluster>) -> Result<()> {
+    let scene = Scene::new(cluster, "clone-loses-node").await?;
+    let mut image = data_volume("golden", CSI_CLASS);
+    image["metadata"]["annotations"] = json!({IMMEDIATE: "true"});
+    scene.create(image).await?;
+    scene.wait_phase(&["golden".into()], "Succeeded").await?;
+    let mut clone = data_volume("db-root", CSI_CLASS);
+    clone["spec"]["source"] = json!({"pvc": {"name": "golden"}});
+    let vm = Vm::halted("db").data_volume(clone);
+    scene.create(vm.object()).await?;
+    scene.wait_phase(&vm.claims(), "PendingPopulation").await?;
+    let uid = scene
+        .claim("db-root")
+        .await?
+        .and_then(|claim| claim.uid())
+        .context("no claim")?;
+    let tmp = format!("tmp-pvc-{uid}");
+    let stand_ins = &scene.cluster.stand_ins;
+    stand_ins.provisioner_fault(&scene.namespace, &tmp, Some(Fault::Silent));
+    let ask = json!({"metadata": {"annotations": {"first-consumer.kubevirt.io/provision": "true"}}});
+    scene.patch_vm("db", &ask).await?;
+    scene.wait_phase(&vm.claims(), "PrepClaimInProgress").await?;
+    scene.wait_no_own_pod().await?;
+
+    let give_back = json!({"metadata": {"annotations": {"volume.kubernetes.io/selected-node": null}}});
     scene
-        .expect(Requests {
-            creates: vms.len() * SERVED_ONCE.creates,
-            deletes: vms.len() * SERVED_ONCE.deletes,
-            events: vms.len() * SERVED_ONCE.events,
-        })
-        .await
+        .patch("v1", "PersistentVolumeClaim", "db-root", &give_back)
+        .await?;
+    scene.wait_node("db-root").await?;
+    stand_ins.provisioner_fault(&scene.namespace, &tmp, None);
+    scene
+        .patch(
+            "v1",
+            "PersistentVolumeClaim",
+            &tmp,
+            &json!({"metadata": {"labels": {"look": "again"}}}),
+        )
+        .await?;
+    scene.wait_phase(&vm.claims(), "Succeeded").await?;
+    scene.wait_no_own_pod().await?;
+    scene.expect(SERVED_ONCE.times(2)).await
+}
+
+/// What somebody else's populator should fill stays empty on storage without a CSI driver, which no pod of ours helps.
+pub async fn nobody_fills_it_without_a_csi_driver(cluster: Arc<Cluster>) -> Result<()> {
+    let scene = Scene::new(cluster, "external-legacy").await?;
+    let somebody = sources().into_iter().find(|(name, _)| *name == "external");
+    let (_, source) = somebody.context("no such source")?;
+    let vm = Vm::halted("db")
+        .data_volume(disk("db-root", &source, LEGACY[0]))
+        .provision("true");
+    scene.create(vm.object()).await?;
+    scene.wait_bound("db-root").await?;
+    scene.wait_phase(&vm.claims(), "PVCBound").await?;
+    scene.wait_event("NoCSIDriverForExternalPopulation").await?;
+    scene.wait_no_own_pod().await?;
+    scene.nothing_happens().await;
+    scene.expect(SERVED_ONCE).await
 }
