@@ -4,6 +4,7 @@
 //! never overwrites, a delete names the UID.
 
 mod expansion;
+mod onsets;
 
 use std::time::Duration;
 
@@ -16,9 +17,13 @@ use crate::placement::Placement;
 use crate::pod::ListedClaim;
 
 pub use expansion::{Expanding, Expansion, Unexpanded};
+pub use onsets::Onsets;
 
 /// The most pods in a row that may end without result before we give up.
 pub const MOST_ATTEMPTS: u32 = 10;
+
+/// How long a claim may be missing before somebody is told.
+const MISSING_FOR: Duration = Duration::from_mins(1);
 
 /// How long a created pod is believed in before the watch has shown it.
 const ASSUMED_FOR: Duration = Duration::from_secs(10);
@@ -65,6 +70,8 @@ pub struct Memory {
     owner: Option<Uid>,
     /// Since when a claim has needed a consumer without a break.
     pub needed_since: Option<Timestamp>,
+    /// Since when a disk has had no claim.
+    missing_since: Option<Timestamp>,
     /// Since when the own pod has been finished.
     pub finished_since: Option<Timestamp>,
     gap_until: Option<Timestamp>,
@@ -89,6 +96,8 @@ pub struct Memory {
     deleted: Option<Uid>,
     /// What is known of the expansion of the VM's template.
     pub expansion: Expansion,
+    /// Since when what a diagnosis has to wait for has been so.
+    pub onsets: Onsets,
 }
 
 /// A refused creation.
@@ -142,6 +151,8 @@ pub enum Outcome {
     Deleted {
         /// Its UID.
         uid: Uid,
+        /// Whether it is only going: a finalizer holds it.
+        held: bool,
         /// Whether it makes room for one with other wishes (row 13), which is no failure.
         replaced: bool,
         /// The attempt of the next pod, if this one had finished without result.
@@ -164,6 +175,8 @@ impl Memory {
             };
         }
         self.needed_since = observed.needs().then(|| self.needed_since.unwrap_or(now));
+        let missing = observed.disks.iter().any(|disk| disk.claim.is_none());
+        self.missing_since = missing.then(|| self.missing_since.unwrap_or(now));
         let finished = observed.own_pod().is_some_and(OwnPod::finished);
         self.finished_since = finished.then(|| self.finished_since.unwrap_or(now));
         if observed.claims().all(|claim| claim.phase == ClaimPhase::Bound) {
@@ -223,6 +236,7 @@ impl Memory {
                 uid,
                 replaced,
                 next_attempt,
+                held: _,
             } => {
                 self.replaces = replaced;
                 self.assumed = None;
@@ -233,6 +247,13 @@ impl Memory {
                 }
             }
         }
+    }
+
+    /// When somebody has to be told that a disk has no claim; `None` if every disk has one.
+    #[must_use]
+    pub fn told_missing_at(&self) -> Option<Timestamp> {
+        let at = self.missing_since?.checked_add(MISSING_FOR);
+        Some(at.unwrap_or(Timestamp::MAX))
     }
 
     /// Until when nothing is written, because the API server did not answer the last time, and what went wrong.

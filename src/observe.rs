@@ -9,7 +9,7 @@ use k8s_openapi::jiff::Timestamp;
 
 use crate::api::{
     ClaimPhase, DataVolumePhase, Pod, PodPhase, Scheduled, Strings, Template, View as _, VirtualMachine,
-    VirtualMachineInstance, VmiPhase,
+    VirtualMachineInstance, VmiPhase, Volume, VolumeKind,
 };
 use crate::claim::Claim;
 use crate::index::{Index, own_subject, sidecar_claims};
@@ -48,7 +48,7 @@ pub struct Observed {
     /// A live launcher.
     pub launcher: Option<Arc<str>>,
     /// A live pod that is nobody's first-consumer pod and lists a claim that needs.
-    pub foreign_consumer: Option<Arc<str>>,
+    pub foreign_consumer: Option<Foreign>,
     /// The pod that has the subject's fixed name.
     pub pod: Named,
     /// Labels of the template.
@@ -90,6 +90,10 @@ pub struct Expanded {
 /// A boot volume and its claim.
 #[derive(Clone, Debug)]
 pub struct Disk {
+    /// Name of the volume in the VM's spec.
+    pub volume: Arc<str>,
+    /// Whether the VM names a DataVolume, and not a claim.
+    pub names_data_volume: bool,
     /// Name of the claim.
     pub name: Arc<str>,
     /// The claim, if it exists.
@@ -102,6 +106,15 @@ pub struct Disk {
     pub worker: bool,
     /// A live pod, not the subject's own, that lists the claim.
     pub user: Option<Arc<str>>,
+}
+
+/// A pod that is nobody's first-consumer pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Foreign {
+    /// Its name.
+    pub name: Arc<str>,
+    /// What the scheduler says of it.
+    pub scheduled: Scheduled,
 }
 
 /// The pod of a subject's fixed name.
@@ -322,11 +335,11 @@ fn name_conflict(vm: Option<&VirtualMachine>, vmi: Option<&VirtualMachineInstanc
 
 fn disks(index: &Index, subject: &Key, template: &Template) -> Vec<Disk> {
     let boot = template.spec.volumes.iter().filter(|volume| !volume.hotpluggable);
-    boot.filter_map(|volume| Some(disk(index, subject, volume.claim()?)))
+    boot.filter_map(|volume| Some(disk(index, subject, volume, volume.claim()?)))
         .collect()
 }
 
-fn disk(index: &Index, subject: &Key, name: &Arc<str>) -> Disk {
+fn disk(index: &Index, subject: &Key, volume: &Volume, name: &Arc<str>) -> Disk {
     let key = subject.sibling(name);
     let data_volume = index.data_volume(&key);
     let claim = index.claim(&key).map(|claim| index.read_claim(claim));
@@ -334,6 +347,8 @@ fn disk(index: &Index, subject: &Key, name: &Arc<str>) -> Disk {
     let controlled = |pod: &Pod| pod.meta().controller().is_some_and(|owner| Some(&owner.uid) == uid);
     let live = || index.pods_of_claim(&key).filter(|pod| pod.live());
     Disk {
+        volume: Arc::clone(&volume.name),
+        names_data_volume: matches!(volume.kind, VolumeKind::DataVolume(_)),
         name: Arc::clone(name),
         data_volume: data_volume.map(|data_volume| data_volume.phase()),
         data_volume_terminating: data_volume.is_some_and(|data_volume| data_volume.meta().terminating()),
@@ -361,14 +376,17 @@ fn extra_claims(index: &Index, subject: &Key, template: &Template) -> Vec<Claim>
         .collect()
 }
 
-fn foreign_consumer(index: &Index, subject: &Key, disks: &[Disk]) -> Option<Arc<str>> {
+fn foreign_consumer(index: &Index, subject: &Key, disks: &[Disk]) -> Option<Foreign> {
     let needing = disks
         .iter()
         .filter(|disk| disk.claim.as_ref().is_some_and(|claim| claim.needs));
     let keys: Vec<Key> = needing.map(|disk| subject.sibling(&disk.name)).collect();
     let mut pods = keys.iter().flat_map(|key| index.pods_of_claim(key));
     let foreign = pods.find(|pod| pod.live() && own_subject(pod).is_none());
-    foreign.map(|pod| Arc::clone(&pod.meta().name))
+    foreign.map(|pod| Foreign {
+        name: Arc::clone(&pod.meta().name),
+        scheduled: pod.scheduled(),
+    })
 }
 
 fn named(index: &Index, subject: &Key) -> Named {

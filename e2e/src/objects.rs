@@ -10,7 +10,9 @@ pub const LOCAL_PATH: &str = "local-path";
 pub struct Vm {
     name: String,
     disks: Vec<Value>,
+    existing_disks: Vec<(String, bool)>,
     plain_claims: Vec<String>,
+    guest_memory: String,
     run_strategy: &'static str,
     annotations: Value,
     disk_annotations: Value,
@@ -26,7 +28,9 @@ impl Vm {
         Self {
             name: name.into(),
             disks: Vec::new(),
+            existing_disks: Vec::new(),
             plain_claims: Vec::new(),
+            guest_memory: "1Gi".into(),
             run_strategy: "Halted",
             annotations: json!({}),
             disk_annotations: json!({}),
@@ -63,6 +67,27 @@ impl Vm {
     pub fn two_disks(self, class: &str) -> Self {
         let [root, data] = [format!("{}-root", self.name), format!("{}-data", self.name)];
         self.disk(&root, class).disk(&data, class)
+    }
+
+    /// With a DataVolume that exists beside it.
+    #[must_use]
+    pub fn existing_disk(mut self, name: &str) -> Self {
+        self.existing_disks.push((name.into(), false));
+        self
+    }
+
+    /// With a DataVolume that exists beside it and is plugged in while it runs.
+    #[must_use]
+    pub fn hotplugged(mut self, name: &str) -> Self {
+        self.existing_disks.push((name.into(), true));
+        self
+    }
+
+    /// With so much memory.
+    #[must_use]
+    pub fn guest_memory(mut self, quantity: &str) -> Self {
+        self.guest_memory = quantity.into();
+        self
     }
 
     /// With a claim that exists beside it.
@@ -131,11 +156,13 @@ impl Vm {
         self
     }
 
-    /// Names of its claims, in spec order.
+    /// Names of the claims that it boots with, in spec order.
     #[must_use]
     pub fn claims(&self) -> Vec<String> {
         let disks = self.disks.iter().map(name_of);
-        disks.chain(self.plain_claims.iter().cloned()).collect()
+        let existing = self.existing_disks.iter().filter(|(_, hotplugged)| !hotplugged);
+        let existing = existing.map(|(name, _)| name).chain(&self.plain_claims);
+        disks.chain(existing.cloned()).collect()
     }
 
     /// The spec of its VMI.
@@ -147,17 +174,24 @@ impl Vm {
             .iter()
             .map(name_of)
             .map(|name| json!({"name": name, "dataVolume": {"name": name}}));
+        let existing = self.existing_disks.iter().map(|(name, hotplugged)| {
+            let mut volume = json!({"name": name, "dataVolume": {"name": name}});
+            if *hotplugged {
+                volume["dataVolume"]["hotpluggable"] = json!(true);
+            }
+            volume
+        });
         let claims = self
             .plain_claims
             .iter()
             .map(|name| json!({"name": name, "persistentVolumeClaim": {"claimName": name}}));
-        spec["volumes"] = disks.chain(claims).collect();
-        spec["domain"]["devices"]["disks"] = self
-            .claims()
+        let volumes: Vec<Value> = disks.chain(existing).chain(claims).collect();
+        spec["domain"]["devices"]["disks"] = volumes
             .iter()
-            .map(|name| json!({"name": name, "disk": {"bus": "virtio"}}))
+            .map(|volume| json!({"name": volume["name"], "disk": {"bus": "virtio"}}))
             .collect();
-        spec["domain"]["memory"]["guest"] = json!("1Gi");
+        spec["volumes"] = json!(volumes);
+        spec["domain"]["memory"]["guest"] = json!(self.guest_memory);
         spec
     }
 

@@ -104,10 +104,14 @@ fn launcher_present(case: &Case) -> Option<Decision> {
 
 /// 5: somebody else is the consumer.
 fn foreign_consumer(case: &Case) -> Option<Decision> {
-    case.observed
-        .foreign_consumer
-        .as_deref()
-        .map(|pod| none(Reason::ForeignConsumer, pod))
+    let pod = case.observed.foreign_consumer.as_ref()?;
+    let why = match &pod.scheduled {
+        Scheduled::Unschedulable(text) => format!(", which no node fits: {text}"),
+        Scheduled::Gated => ", which a scheduling gate holds".to_owned(),
+        Scheduled::Silent => ", at which no scheduler has looked yet".to_owned(),
+        Scheduled::Yes => String::new(),
+    };
+    Some(none(Reason::ForeignConsumer, &format!("{}{why}", pod.name)))
 }
 
 /// 6: CDI has given up; a consumer can't help.
@@ -148,7 +152,10 @@ fn served_or_nothing_waiting(case: &Case) -> Option<Decision> {
     let waiting = waiting.iter().find_map(|row| row(case));
     Some(waiting.map_or_else(
         || none(Reason::NothingWaiting, ""),
-        |waiting| none(waiting.reason, &waiting.about),
+        |waiting| Decision {
+            action: Action::None,
+            ..waiting
+        },
     ))
 }
 
@@ -180,7 +187,10 @@ fn not_permitted(case: &Case) -> Option<Decision> {
 /// 9: a disk can't be listed.
 fn claim_missing_or_lost(case: &Case) -> Option<Decision> {
     case.observed.disks.iter().find_map(|disk| match &disk.claim {
-        None => Some(wait(Reason::ClaimMissing, &disk.name)),
+        None => Some(Decision {
+            wake_at: case.memory.told_missing_at().filter(|at| case.now < *at),
+            ..wait(Reason::ClaimMissing, &disk.name)
+        }),
         Some(claim) if claim.phase == ClaimPhase::Lost => Some(wait(Reason::ClaimLost, &claim.name)),
         Some(_) => None,
     })

@@ -1,5 +1,6 @@
 //! Scenarios on a real control plane: what a user does, what becomes of the disks, and what it costs the API server.
 
+mod cases;
 mod disks;
 mod failures;
 mod halted;
@@ -15,6 +16,7 @@ mod zones;
 
 use std::process::ExitCode;
 
+use cases::{admission, not_running, placement, pod_life, special_volumes, telling};
 use first_consumer_e2e::cluster;
 use first_consumer_e2e::suite::Suite;
 
@@ -60,6 +62,28 @@ fn main() -> ExitCode {
         failures::killed_before_the_node_was_chosen,
         failures::killed_before_the_deletion,
         rights::the_account_can_do_no_more_than_it_needs,
+        placement::c01_two_disks_on_one_node,
+        placement::c02_node_selector,
+        placement::c03_tolerations,
+        placement::c04_a_disk_that_was_bound_at_once,
+        placement::c05_as_thick_as_the_vm,
+        placement::c09_our_pod_does_not_repel_the_launcher,
+        not_running::c12_a_stopped_vms_disks_fill,
+        not_running::c13_disks_before_their_vm,
+        not_running::c17_the_copy_of_a_vm,
+        not_running::c19_an_upload,
+        not_running::c24_twenty_at_once,
+        pod_life::c27_a_finished_pod_and_a_claim_that_goes,
+        pod_life::c28_a_deletion_that_takes_its_time,
+        pod_life::c32_a_drain_evicts_it,
+        pod_life::c35_what_happened_without_us,
+        admission::c36_a_quota_refuses_it,
+        admission::c37_pod_security,
+        admission::c39_storage_quota,
+        telling::c40_what_is_being_waited_for,
+        special_volumes::c51_a_hotplugged_disk_is_followed,
+        special_volumes::c52_hotplug_into_a_running_vm,
+        special_volumes::c55_a_disk_is_already_somewhere,
     );
     let suite = tests!(suite, alone:
         zones::the_only_zone_with_room,

@@ -24,7 +24,7 @@ fn quota(memory: &str) -> Value {
 pub async fn a_quota_that_is_raised(cluster: Arc<Cluster>) -> Result<()> {
     let mut scene = Scene::without_controller(cluster, "quota").await?;
     scene.create(quota("700M")).await?;
-    scene.wait_quota("memory", "700M").await?;
+    scene.wait_refused("probe", "failed quota: memory").await?;
     scene.start_controller(&[]).await?;
     let vm = Vm::halted("db").two_disks(LOCAL_PATH).provision("true");
     scene.create(vm.object()).await?;

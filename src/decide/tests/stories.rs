@@ -51,6 +51,7 @@ fn the_pod_is_released_before_the_watch_has_shown_it() {
     assert!(matches!(s.effect(), Effect::Delete { uid, .. } if uid == Uid::from("own")));
     // The watch shows it after the API has confirmed its deletion: no second delete.
     s.record(Outcome::Deleted {
+        held: false,
         uid: "own".into(),
         replaced: false,
         next_attempt: None,

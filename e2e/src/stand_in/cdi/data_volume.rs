@@ -82,7 +82,7 @@ impl Controller for DataVolumes {
                 }
                 Write::AdoptClaim => self.adopt(key, &dv).await?,
                 Write::SetStatus(status) => {
-                    let body = status_body(&dv, &status, disk.dv.source);
+                    let body = status_body(&dv, &status, disk.dv.source, &now(&self.hand.clock));
                     self.hand.patch_status(Kind::DataVolume, key, body).await?;
                 }
                 Write::Event { note, on_dv } => {
@@ -121,7 +121,7 @@ impl DataVolumes {
 }
 
 /// A merge patch of the status; conditions keep their transition time while their status stays.
-fn status_body(dv: &Object, status: &Status, source: Source) -> Value {
+fn status_body(dv: &Object, status: &Status, source: Source, now: &str) -> Value {
     let known = dv.data["status"]["conditions"].as_array().cloned().unwrap_or_default();
     let condition = |kind: &str, new: &Condition| {
         let old = known.iter().find(|old| old["type"] == kind);
@@ -131,7 +131,7 @@ fn status_body(dv: &Object, status: &Status, source: Source) -> Value {
             .and_then(|old| old["lastTransitionTime"].as_str());
         json!({
             "type": kind, "status": state, "reason": new.reason, "message": new.message,
-            "lastTransitionTime": since.map_or_else(now, str::to_owned), "lastHeartbeatTime": now(),
+            "lastTransitionTime": since.unwrap_or(now), "lastHeartbeatTime": now,
         })
     };
     let running = status.running.status;

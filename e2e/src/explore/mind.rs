@@ -1,0 +1,311 @@
+//! One turn of the product on what a replica sees, remembered by its input.
+
+use super::canon::{Digest, Tokens, Visitor};
+use super::identity;
+use super::models::Model;
+use super::objects::{Body, Id, KINDS};
+use super::render;
+use super::rules;
+use super::seen::{Seen, Table};
+use super::state::{Positions, Request, State};
+use first_consumer::decide::{self, Decision, Effect, Settings, Turn};
+use first_consumer::index::{Index, Standing};
+use first_consumer::memory::{Memory, Outcome, Wishes};
+use first_consumer::name::Key;
+use first_consumer::observe::Observed;
+use k8s_openapi::jiff::Timestamp;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// What decides: the product, or in tests one that was broken on purpose.
+pub trait Brain {
+    /// One turn.
+    fn turn(&self, index: &Index, subject: &Key, settings: &Settings, memory: &mut Memory, now: Timestamp) -> Turn {
+        decide::turn(index, subject, settings, memory, now)
+    }
+
+    /// Whether deletes name the UID.
+    fn names_uids(&self) -> bool {
+        true
+    }
+}
+
+/// The product itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Product;
+
+impl Brain for Product {}
+
+/// A memory, and its text, which tells it from others.
+#[derive(Debug)]
+pub struct Remembered {
+    pub memory: Memory,
+    pub tokens: Tokens,
+}
+
+impl Remembered {
+    /// Keeps what matters. `needed_since` counts only for a VM that waits for virt-controller to make its VMI, which here
+    /// it always does; and a memory that holds nothing but whom it is about is as good as none.
+    pub fn new(mut memory: Memory) -> Arc<Self> {
+        memory.needed_since = None;
+        let mut text = format!("{memory:?}");
+        if essence(&text) == essence(&format!("{:?}", Memory::default())) {
+            text = String::new();
+        }
+        let tokens = Tokens::of(&text);
+        Arc::new(Self { memory, tokens })
+    }
+}
+
+/// A memory's text without its owner.
+fn essence(text: &str) -> &str {
+    text.split_once(", needed_since").map_or(text, |(_, rest)| rest)
+}
+
+/// What a replica knows of a subject, and what it is waiting for.
+#[derive(Clone, Debug)]
+pub struct Mind {
+    pub memory: Arc<Remembered>,
+    pub request: Option<Request>,
+    /// What the rules count beside it.
+    pub tally: Tally,
+}
+
+/// How often a replica has made a pod for one life of a subject, counted by the checker itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Tally {
+    /// The VM or VMI that is seen.
+    pub owner: Option<Id>,
+    /// Pods made since then, or since all its claims were seen bound.
+    pub made: u8,
+    /// The last one was made since the last jump of time.
+    pub lately: bool,
+    /// The last one was deleted to make room for one with other wishes.
+    pub replaced: bool,
+}
+
+impl Mind {
+    pub fn new() -> Self {
+        Self {
+            memory: Remembered::new(Memory::default()),
+            request: None,
+            tally: Tally::default(),
+        }
+    }
+
+    pub fn walk(&self, now: Timestamp, visitor: &mut impl Visitor) {
+        self.memory.tokens.walk(now, visitor);
+        visitor.value(u64::from(self.request.is_some()));
+        if let Some(request) = &self.request {
+            request.walk(now, visitor);
+        }
+        let Tally {
+            owner,
+            made,
+            lately,
+            replaced,
+        } = self.tally;
+        visitor.value(u64::from(made) << 2 | u64::from(lately) << 1 | u64::from(replaced));
+        if let Some(owner) = owner {
+            visitor.id(owner);
+        }
+    }
+
+    /// Notes what came of a request.
+    pub fn record(&mut self, outcome: Outcome, acted: &Acted, now: Timestamp) {
+        let mut memory = self.memory.memory.clone();
+        memory.record(outcome, &acted.observed, now);
+        self.memory = Remembered::new(memory);
+    }
+}
+
+/// What a turn came to.
+#[derive(Debug)]
+pub struct Acted {
+    pub observed: Observed,
+    pub decision: Decision,
+    /// The request, if one is sent.
+    pub effect: Effect,
+    /// The body of the pod that is to be made.
+    pub body: Option<Arc<Body>>,
+    /// What is remembered after it.
+    pub memory: Arc<Remembered>,
+    pub tally: Tally,
+    /// What others have to know of it.
+    pub standing: Option<Standing>,
+    /// The rule that it breaks.
+    pub broken: Option<String>,
+    /// Tells what comes of it from what comes of other turns, whatever they saw.
+    pub outcome: u128,
+}
+
+/// Turns by their input; `None` if nothing comes of one.
+pub struct Minds<'a> {
+    pub model: &'a Model,
+    pub brain: &'a dyn Brain,
+    fixture: Index,
+    views: RefCell<HashMap<Seen, render::View>>,
+    indexes: RefCell<HashMap<u128, Rc<Index>>>,
+    turns: RefCell<HashMap<u128, Option<Arc<Acted>>>>,
+}
+
+impl<'a> Minds<'a> {
+    pub fn new(model: &'a Model, brain: &'a dyn Brain) -> Self {
+        Self {
+            model,
+            brain,
+            fixture: render::fixture(model),
+            views: RefCell::default(),
+            indexes: RefCell::default(),
+            turns: RefCell::default(),
+        }
+    }
+
+    /// How many different turns were taken.
+    pub fn turns(&self) -> usize {
+        self.turns.borrow().len()
+    }
+
+    /// What comes of a turn at these positions; `None` if it neither writes nor remembers anything new.
+    pub fn turn(&self, state: &State, replica: usize, vm: usize, at: Positions) -> Option<Arc<Acted>> {
+        let mind = &state.replicas[replica].minds[vm];
+        let tables: [&Table; KINDS.len()] = std::array::from_fn(|kind| &*state.history[kind][usize::from(at[kind])]);
+        let mut digest = Digest::default();
+        for table in tables {
+            push(&mut digest, table.digest);
+        }
+        let index_key = digest.done();
+        push(&mut digest, mind.memory.tokens.digest);
+        let tally = mind.tally;
+        digest.push(u64::from(tally.made) << 2 | u64::from(tally.lately) << 1 | u64::from(tally.replaced));
+        digest.push(
+            tally
+                .owner
+                .map_or(0, |owner| ((1 + owner.place() as u64) << 8) | u64::from(owner.life)),
+        );
+        digest.push((vm as u64) << 8 | u64::from(state.now));
+        let standings = &state.replicas[replica].standings;
+        for standing in standings {
+            digest.push(identity::standing(standing.as_ref()));
+        }
+        let key = digest.done();
+        if let Some(known) = self.turns.borrow().get(&key) {
+            return known.clone();
+        }
+        let index = self.index(index_key, tables);
+        let acted = if standings.iter().any(Option::is_some) {
+            let mut index = (*index).clone();
+            for (vm, standing) in standings.iter().enumerate() {
+                index.note(&render::subject(vm), standing.clone());
+            }
+            self.take(&index, state, (replica, vm), tables)
+        } else {
+            self.take(&index, state, (replica, vm), tables)
+        };
+        self.turns.borrow_mut().insert(key, acted.clone());
+        acted
+    }
+
+    fn index(&self, key: u128, tables: [&Table; KINDS.len()]) -> Rc<Index> {
+        let known = self.indexes.borrow().get(&key).cloned();
+        known.unwrap_or_else(|| {
+            let mut index = self.fixture.clone();
+            for seen in tables.iter().flat_map(|table| &table.objects) {
+                let known = self.views.borrow().get(seen).cloned();
+                let view = known.or_else(|| {
+                    let view = render::view(self.model, seen)?;
+                    self.views.borrow_mut().insert(seen.clone(), view.clone());
+                    Some(view)
+                });
+                if let Some(view) = view {
+                    view.apply(&mut index);
+                }
+            }
+            let index = Rc::new(index);
+            self.indexes.borrow_mut().insert(key, Rc::clone(&index));
+            index
+        })
+    }
+
+    fn take(
+        &self,
+        index: &Index,
+        state: &State,
+        (replica, vm): (usize, usize),
+        tables: [&Table; KINDS.len()],
+    ) -> Option<Arc<Acted>> {
+        let replica = &state.replicas[replica];
+        let mind = &replica.minds[vm];
+        let (subject, now) = (render::subject(vm), state.time());
+        let mut memory = mind.memory.memory.clone();
+        let turn = self.brain.turn(index, &subject, &self.model.settings, &mut memory, now);
+        let sight = rules::Sight::new(self.model, vm, tables);
+        let tally = sight.tally(mind.tally);
+        let broken = rules::of_turn(&sight, &turn, tally, &memory, now).or_else(|| {
+            let mut fresh = Memory::default();
+            let again = self.brain.turn(index, &subject, &self.model.settings, &mut fresh, now);
+            rules::of_restart(&turn, &memory, &again, now)
+        });
+        let Turn {
+            observed,
+            decision,
+            effect,
+            standing,
+        } = turn;
+        // Where nobody is kept apart, nobody asks.
+        let standing = standing.filter(|_| self.model.apart);
+        // As the worker does: what is gone needs no memory.
+        if effect == Effect::Nothing && observed.owner.is_none() && observed.own_pod().is_none() {
+            memory = Memory::default();
+        }
+        let memory = Remembered::new(memory);
+        let idle = effect == Effect::Nothing
+            && memory.tokens.digest == mind.memory.tokens.digest
+            && standing == replica.standings[vm];
+        if idle && broken.is_none() {
+            return None;
+        }
+        let body = match &effect {
+            Effect::Create(pod) => Some(Arc::new(Body {
+                tokens: Tokens::of(&pod.to_string()),
+                owner: pod["metadata"]["ownerReferences"][0]["uid"].as_str().and_then(Id::of)?,
+                value: (**pod).clone(),
+            })),
+            _ => None,
+        };
+        let flags = match &effect {
+            Effect::Delete { .. } => format!("{effect:?}"),
+            Effect::Nothing | Effect::Create(_) | Effect::Expand { .. } => String::new(),
+        };
+        let mut outcome = Digest::default();
+        push(
+            &mut outcome,
+            Digest::text(&format!(
+                "{flags}{tally:?}{standing:?}{:?}{broken:?}",
+                Wishes::of(&observed)
+            )),
+        );
+        push(&mut outcome, memory.tokens.digest);
+        push(&mut outcome, body.as_ref().map_or(0, |body| body.tokens.digest));
+        Some(Arc::new(Acted {
+            outcome: outcome.done(),
+            observed,
+            decision,
+            effect,
+            body,
+            memory,
+            tally,
+            standing,
+            broken,
+        }))
+    }
+}
+
+fn push(digest: &mut Digest, value: u128) {
+    #[allow(clippy::cast_possible_truncation, reason = "both halves are taken")]
+    for half in [value as u64, (value >> 64) as u64] {
+        digest.push(half);
+    }
+}

@@ -1,0 +1,59 @@
+//! Model checking: the product's own [`turn`](first_consumer::decide::turn) in the world of [`crate::world`], in every
+//! interleaving that a budget of disturbances allows.
+//!
+//! A state holds the API server's objects, what of their history our replicas have not looked at yet, half-done
+//! binding cycles of the scheduler, our memories and our requests on the way. Its next steps are
+//! listed; [`explore`] visits every state once, breadth first, so that the first trace that breaks a rule is a shortest
+//! one. Each step is checked against the rules, and from each state a fair run without disturbances must come to rest with
+//! every waiting claim placed.
+//!
+//! | File | Holds |
+//! |---|---|
+//! | `objects`, `seen`, `state` | objects in compact form, what we see of them, all of it with our replicas |
+//! | `canon`, `identity` | what makes two states one: UIDs by age, times as past, now and to come |
+//! | `render` | what we see, as the API objects that the product reads |
+//! | `mind` | one turn of the product on what a replica sees, remembered by its input |
+//! | `step` | every step that is possible, in words, too |
+//! | `neighbours`, `api`, `people` | taking a step |
+//! | `rules` | what must hold |
+//! | `search` | breadth first, with parent pointers, and the stories that they tell |
+//! | `models` | the table of models |
+//!
+//! # Why an own explorer
+//!
+//! Stateright would do, and was tried with an earlier model. Three things of this one do not fit it. A state's identity is
+//! not its value: a digest under renaming is (Stateright's `representative` builds a renamed copy of each state
+//! and keeps every state's full value while it is queued). A turn is a function worth remembering across states, as it
+//! decodes JSON: it needs a memo beside the model. And a rule such as "from each state a fair run comes to rest" wants to
+//! know which states other runs have passed through already. What remains of an explorer then is a queue and a map.
+//!
+//! # What is abstracted
+//!
+//! * Time jumps: a jump of an hour makes every timer due that is running. Between jumps no time passes. So "due" and "not
+//!   due" are both explored for each timer, but not one timer due while a longer one is not. An hour is no lag: watches,
+//!   requests and turns are done by then, or that is a disturbance.
+//! * A model says how many versions of each kind a cache may be behind when a turn is taken; `u8::MAX` is any number.
+//! * A replica looks at its caches only when it takes a turn, so a cache's position is a lower bound: a turn may
+//!   see any later one, of each kind on its own. Turns that neither write nor remember anything new are no steps, and of
+//!   turns to one end only those that have seen least.
+//!   A restarted replica may list what its predecessor saw or anything newer, not older than that.
+//! * Neighbours act on the live objects, one reconcile at a time; CDI's back-off is any delay, as nothing is timed.
+
+mod api;
+mod canon;
+mod identity;
+mod mind;
+pub mod models;
+mod neighbours;
+mod objects;
+mod people;
+mod render;
+mod rules;
+mod search;
+mod seen;
+mod state;
+mod step;
+
+pub use mind::{Brain, Product};
+pub use models::Model;
+pub use search::{Report, Story, explore};

@@ -1,0 +1,251 @@
+//! The table of models.
+
+use super::mind::Mind;
+use super::objects::{Id, Kind, Pod, Role};
+use super::people::{new_disk, new_vm};
+use super::state::{Replica, State};
+use crate::world::objects::{PodPhase, Source};
+use crate::world::virt_controller::vm::RunStrategy;
+use first_consumer::decide::Settings;
+
+/// A disk of a model.
+#[derive(Clone, Copy, Debug)]
+pub struct Disk {
+    /// Populator path; otherwise legacy.
+    pub populator: bool,
+    /// Where its data comes from.
+    pub source: Source,
+    /// It is made after everything else.
+    pub late: bool,
+}
+
+/// Legacy path.
+pub const LEGACY: Disk = Disk {
+    populator: false,
+    source: Source::Http,
+    late: false,
+};
+
+/// Populator path.
+pub const POPULATOR: Disk = Disk {
+    populator: true,
+    ..LEGACY
+};
+
+/// Which disturbances may happen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct May {
+    /// Crashes, requests without answer, refused or arriving late, watches that stall for an hour.
+    pub fail_us: bool,
+    /// A node given back, a scheduler that refuses or stops half-way.
+    pub fail_storage: bool,
+    /// VMs started and stopped.
+    pub run: bool,
+    /// VMs deleted and created again.
+    pub recreate: bool,
+    /// The same with DataVolumes, and with claims alone.
+    pub swap_disks: bool,
+    /// Node selector and opt-in edited.
+    pub edit: bool,
+    /// Our pod deleted or evicted.
+    pub take_pods: bool,
+}
+
+/// Everything that is not people's doing.
+pub const FAULTS: May = May {
+    fail_us: true,
+    fail_storage: true,
+    ..NOTHING
+};
+
+/// No disturbance.
+pub const NOTHING: May = May {
+    fail_us: false,
+    fail_storage: false,
+    run: false,
+    recreate: false,
+    swap_disks: false,
+    edit: false,
+    take_pods: false,
+};
+
+/// What is in the world at first, and what may happen to it.
+#[derive(Clone, Debug)]
+pub struct Model {
+    /// What it is called.
+    pub name: &'static str,
+    /// Disks, each a DataVolume.
+    pub disks: Vec<Disk>,
+    /// VMs: which disks they boot from. They are halted and have opted in, unless `started`.
+    pub vms: Vec<Vec<usize>>,
+    /// They are meant to run.
+    pub started: bool,
+    /// Replicas of ours. Each takes itself for the leader all the time, which is worse than what a Lease allows.
+    pub replicas: usize,
+    /// Nodes.
+    pub nodes: u8,
+    /// How many versions of each kind a replica may be behind when it takes a turn.
+    pub lag: u8,
+    /// How many disturbances may happen.
+    pub budget: u8,
+    /// Which.
+    pub may: May,
+    /// Required anti-affinity keeps the VMs on different nodes.
+    pub apart: bool,
+    /// A pod that is not ours has the name of ours.
+    pub lookalike: bool,
+    /// The flags of ours.
+    pub settings: Settings,
+}
+
+impl Model {
+    /// One halted VM that boots from these disks.
+    #[must_use]
+    pub fn of(name: &'static str, disks: &[Disk], budget: u8) -> Self {
+        Self {
+            name,
+            disks: disks.to_vec(),
+            vms: vec![(0..disks.len()).collect()],
+            started: false,
+            replicas: 1,
+            nodes: 1,
+            lag: u8::MAX,
+            budget,
+            may: May::default(),
+            apart: false,
+            lookalike: false,
+            settings: Settings::default(),
+        }
+    }
+
+    /// The same with these disturbances.
+    #[must_use]
+    pub fn may(self, may: May) -> Self {
+        Self { may, ..self }
+    }
+
+    /// The same with replicas that are at most so many versions of a kind behind.
+    #[must_use]
+    pub fn lag(self, lag: u8) -> Self {
+        Self { lag, ..self }
+    }
+
+    /// The first state.
+    pub(super) fn start(&self) -> State {
+        let strategy = if self.started {
+            RunStrategy::Always
+        } else {
+            RunStrategy::Halted
+        };
+        let vms = (0..self.vms.len()).map(|slot| Some(new_vm(Id::new(Kind::Vm, slot, 0), strategy, Some(true))));
+        let disks = self.disks.iter().enumerate();
+        let dvs = disks.map(|(slot, disk)| (!disk.late).then(|| new_disk(Id::new(Kind::Dv, slot, 0))));
+        let lookalike = Pod {
+            id: Id::new(Kind::Pod, 0, 0),
+            role: Role::Lookalike { vm: 0 },
+            claims: 0,
+            phase: PodPhase::Pending,
+            node: Some(0),
+            unschedulable: false,
+            deleting: false,
+            body: None,
+        };
+        let minds = vec![Mind::new(); self.vms.len()];
+        let replica = Replica {
+            at: Default::default(),
+            minds,
+            standings: vec![None; self.vms.len()],
+        };
+        let mut state = State {
+            now: 0,
+            vms: vms.collect(),
+            vmis: vec![None; self.vms.len()],
+            dvs: dvs.collect(),
+            claims: vec![None; 2 * self.disks.len()],
+            pods: self.lookalike.then_some(lookalike).into_iter().collect(),
+            volumes: Vec::new(),
+            bindings: Vec::new(),
+            awaited: (0..self.disks.len())
+                .filter(|disk| self.disks[*disk].late)
+                .fold(0, |bits, disk| bits | 1 << disk),
+            history: Default::default(),
+            replicas: vec![replica; self.replicas],
+            strays: Vec::new(),
+            budget: self.budget,
+        };
+        state.publish(self.lag);
+        state
+    }
+}
+
+/// The models that are explored whole in every test run. Two anti-affine VMs belong here as soon as peers are decided
+/// about: two nodes, a VM on each disk, and a rule at rest that their nodes differ.
+/// `more`: with more disturbances and caches that lag further, for
+/// those who have the time and the memory.
+#[must_use]
+pub fn table(more: bool) -> Vec<Model> {
+    let lag = if more { 2 } else { 1 };
+    let plus = u8::from(more);
+    let upload = Disk {
+        source: Source::Upload,
+        ..LEGACY
+    };
+    let late = Disk { late: true, ..LEGACY };
+    let ours = May {
+        fail_us: true,
+        ..NOTHING
+    };
+    let storage = May {
+        fail_storage: true,
+        ..NOTHING
+    };
+    let started = Model {
+        started: true,
+        ..Model::of("one legacy disk of a started VM", &[LEGACY], 1 + plus).may(storage)
+    };
+    let shared = Model {
+        vms: vec![vec![0], vec![0]],
+        ..Model::of("two VMs that share a claim", &[LEGACY], plus).may(FAULTS)
+    };
+    let taken = Model {
+        lookalike: true,
+        ..Model::of("somebody else's pod has the name of ours", &[LEGACY], 1 + plus).may(FAULTS)
+    };
+    let replicas = Model {
+        replicas: 2,
+        ..Model::of(
+            "two replicas, both of which take themselves for the leader",
+            &[LEGACY],
+            plus,
+        )
+        .may(ours)
+    };
+    // The largest first, so that two threads end together.
+    let models = vec![
+        Model::of("one populator disk, both", &[POPULATOR], 2 + plus).may(FAULTS),
+        replicas,
+        Model::of("one legacy disk, faults of ours", &[LEGACY], 4 + plus).may(ours),
+        Model::of("one legacy disk, faults of storage", &[LEGACY], 4).may(storage),
+        Model::of("one legacy disk, both", &[LEGACY], 2 + plus).may(FAULTS),
+        Model::of("one upload disk, both", &[upload], 2 + plus).may(FAULTS),
+        Model::of("VM started and stopped", &[LEGACY], 1 + plus).may(May { run: true, ..NOTHING }),
+        Model::of("VM deleted and created again", &[LEGACY], 1 + plus).may(May {
+            recreate: true,
+            ..NOTHING
+        }),
+        Model::of("disk or claim deleted and created again", &[LEGACY], 1 + plus).may(May {
+            swap_disks: true,
+            ..NOTHING
+        }),
+        Model::of("placement and opt-in edited", &[LEGACY], 2 + plus).may(May { edit: true, ..NOTHING }),
+        Model::of("our pod deleted or evicted", &[LEGACY], 2 + plus).may(May {
+            take_pods: true,
+            ..NOTHING
+        }),
+        Model::of("a late disk", &[LEGACY, late], plus).may(FAULTS),
+        started,
+        shared,
+        taken,
+    ];
+    models.into_iter().map(|model| model.lag(lag)).collect()
+}

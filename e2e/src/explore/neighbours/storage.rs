@@ -1,0 +1,282 @@
+//! PV controller, provisioner, scheduler and kubelet.
+
+use super::edit;
+use crate::explore::models::Model;
+use crate::explore::objects::{Binding, Claim, Pod, Role, Volume};
+use crate::explore::render;
+use crate::explore::state::State;
+use crate::explore::step::{Cost, Steps, claims_of};
+use crate::world::objects::{ClaimPhase, PodPhase};
+use crate::world::{kubelet, provisioner, scheduler, volumes};
+
+/// PV controller and provisioner.
+pub fn volume(model: &Model, steps: &mut Steps, claim: &Claim) {
+    let state = steps.state;
+    let id = claim.id;
+    let view = volumes::View {
+        phase: claim.phase,
+        deleting: claim.deleting,
+        late: true,
+        node: claim.node.is_some(),
+        asked: claim.asked,
+        volume: state.volume(id).is_some(),
+    };
+    match volumes::next(&view) {
+        // Read on the legacy path only: of a prime or a populator's target by nobody.
+        Some(volumes::Write::Ask) if id.slot % 2 == 1 || claim.populator => {}
+        Some(volumes::Write::Ask) => steps.did(
+            Cost::Free,
+            "the PV controller asks a provisioner for {}",
+            Some(id),
+            |state| {
+                edit(state, id, |claim| claim.asked = true);
+            },
+        ),
+        Some(volumes::Write::Bind) => steps.did(Cost::Free, "the PV controller binds {}", Some(id), |state| {
+            edit(state, id, |claim| claim.phase = ClaimPhase::Bound);
+        }),
+        Some(volumes::Write::Lose) => steps.did(Cost::Free, "the PV controller marks {} as Lost", Some(id), |state| {
+            edit(state, id, |claim| claim.phase = ClaimPhase::Lost);
+        }),
+        None => {}
+    }
+    let view = provisioner::View {
+        uid: id.uid(),
+        asked: claim.asked || id.slot % 2 == 1,
+        late: true,
+        node: claim.node.map(|node| node.to_string()),
+        bound: claim.phase != ClaimPhase::Pending,
+        foreign_source: claim.populator,
+        deleting: claim.deleting,
+        volume: state.volumes.iter().any(|volume| volume.made_for == id),
+        begun: true,
+        ..provisioner::View::default()
+    };
+    let provisions = provisioner::next(&view)
+        .iter()
+        .any(|write| matches!(write, provisioner::Write::CreateVolume { .. }));
+    if let Some(node) = claim.node.filter(|_| provisions) {
+        // The PV controller binds it, between which nobody can tell.
+        steps.did(
+            Cost::Free,
+            "the provisioner makes a volume for {}, which is bound",
+            Some(id),
+            |state| {
+                edit(state, id, |claim| claim.phase = ClaimPhase::Bound);
+                state.volumes.push(Volume {
+                    made_for: id,
+                    claim: id,
+                    node,
+                });
+            },
+        );
+    }
+    let gives_back = provisioner::View {
+        fault: Some(provisioner::Fault::GivesNodeBack),
+        ..view
+    };
+    // A target's node goes when the node object is gone (provisioner library v11).
+    let node_gone = claim.populator && claim.node.is_some() && claim.phase == ClaimPhase::Pending;
+    let gives_back = provisioner::next(&gives_back).contains(&provisioner::Write::RemoveNode) || node_gone;
+    if model.may.fail_storage && gives_back {
+        steps.did(
+            Cost::Disturbs,
+            "the provisioner gives the node of {} back",
+            Some(id),
+            |state| {
+                edit(state, id, |claim| claim.node = None);
+            },
+        );
+    }
+}
+
+fn schedulable(claim: &Claim, state: &State) -> scheduler::Claim {
+    scheduler::Claim {
+        phase: claim.phase,
+        deleting: claim.deleting,
+        late: true,
+        node: state.volume(claim.id).map(|volume| volume.node).or(claim.node),
+    }
+}
+
+/// Whether node affinity and the pods that are there let a pod go to a node \[NodeAffinity, InterPodAffinity\]. A pod that
+/// is being bound counts as long as it exists.
+fn fits(model: &Model, state: &State, pod: &Pod, node: u8) -> bool {
+    if !model.apart {
+        return true;
+    }
+    let name = render::node_name(node);
+    let terms = pod.body.as_ref().and_then(|body| {
+        let terms = "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
+        body.value.pointer(terms)?.as_array()
+    });
+    let kept_out = terms.is_some_and(|terms| {
+        let values = terms.iter().flat_map(|term| {
+            let of = |part: &serde_json::Value| part["values"].as_array().cloned();
+            term["matchExpressions"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(of)
+                .flatten()
+        });
+        values.into_iter().any(|value| value == *name)
+    });
+    let there = |other: &Pod| {
+        let binds = state
+            .bindings
+            .iter()
+            .any(|binding| binding.pod == other.id && binding.node == node);
+        other.id != pod.id && !other.phase.is_final() && (other.node == Some(node) || binds)
+    };
+    let vms = |pod: &&Pod| matches!(pod.role, Role::Own { .. } | Role::Launcher { .. });
+    !kept_out && !state.pods.iter().filter(vms).any(there)
+}
+
+pub fn schedule(model: &Model, steps: &mut Steps, pod: &Pod) {
+    let state = steps.state;
+    let id = pod.id;
+    let busy = state.bindings.iter().any(|binding| binding.pod == id);
+    if pod.node.is_some() || pod.deleting || pod.phase != PodPhase::Pending || busy {
+        return;
+    }
+    let claims: Vec<_> = claims_of(state, pod.claims)
+        .map(|claim| claim.map(|claim| schedulable(claim, state)))
+        .collect();
+    let refuse = |state: &mut State| {
+        state
+            .pods
+            .iter_mut()
+            .filter(|pod| pod.id == id)
+            .for_each(|pod| pod.unschedulable = true);
+    };
+    let verdicts = scheduler::look(&claims, (0..model.nodes).filter(|node| fits(model, state, pod, *node)));
+    let first = verdicts.first().copied();
+    for verdict in verdicts {
+        match verdict {
+            scheduler::Verdict::Unschedulable if pod.unschedulable => {}
+            scheduler::Verdict::Unschedulable => {
+                steps.did(Cost::Free, "the scheduler finds no node for {}", Some(id), refuse);
+            }
+            scheduler::Verdict::Node(node) => {
+                let bound = claims.iter().flatten().all(|claim| claim.phase == ClaimPhase::Bound);
+                steps.did(Cost::Free, "the scheduler chooses a node for {}", Some(id), |state| {
+                    if bound {
+                        state
+                            .pods
+                            .iter_mut()
+                            .filter(|pod| pod.id == id)
+                            .for_each(|pod| pod.node = Some(node));
+                        return;
+                    }
+                    let open = claims_of(state, pod.claims)
+                        .flatten()
+                        .filter(|claim| claim.phase == ClaimPhase::Pending);
+                    let mut todo: Vec<_> = open
+                        .filter(|claim| claim.node.is_none())
+                        .map(|claim| claim.id)
+                        .collect();
+                    todo.reverse();
+                    state.bindings.push(Binding {
+                        pod: id,
+                        claims: pod.claims,
+                        node,
+                        todo,
+                    });
+                });
+                if model.may.fail_storage && !pod.unschedulable && Some(verdict) == first {
+                    steps.did(
+                        Cost::Disturbs,
+                        "the nodes are full: the scheduler refuses {}",
+                        Some(id),
+                        refuse,
+                    );
+                }
+            }
+        }
+    }
+}
+
+pub fn bind(model: &Model, steps: &mut Steps, at: usize, binding: &Binding) {
+    let state = steps.state;
+    let id = binding.pod;
+    let claims: Vec<_> = claims_of(state, binding.claims)
+        .map(|claim| claim.map(|claim| schedulable(claim, state)))
+        .collect();
+    let next = binding.todo.last().copied();
+    let current = next.map(|id| {
+        state
+            .claim(id)
+            .is_some_and(|claim| !claim.deleting && claim.node.is_none())
+    });
+    match scheduler::bind(current, state.pod(id).is_some(), &claims) {
+        Some(scheduler::Write::Annotate) => {
+            steps.did(Cost::Free, "the scheduler writes selected-node on {}", next, |state| {
+                let node = state.bindings[at].node;
+                state.bindings[at].todo.pop();
+                if let Some(claim) = next {
+                    edit(state, claim, |claim| claim.node = Some(node));
+                }
+            });
+            if model.may.fail_storage {
+                steps.did(
+                    Cost::Disturbs,
+                    "the scheduler fails half-way with {}",
+                    Some(id),
+                    |state| {
+                        state.bindings.remove(at);
+                    },
+                );
+            }
+        }
+        Some(scheduler::Write::Bind) => steps.did(Cost::Free, "the scheduler binds {}", Some(id), |state| {
+            let binding = state.bindings.remove(at);
+            state
+                .pods
+                .iter_mut()
+                .filter(|pod| pod.id == id)
+                .for_each(|pod| pod.node = Some(binding.node));
+        }),
+        Some(scheduler::Write::GiveUp) => {
+            steps.did(Cost::Free, "the scheduler forgets {}", Some(id), |state| {
+                state.bindings.remove(at);
+            });
+        }
+        None => {}
+    }
+}
+
+pub fn kubelet(steps: &mut Steps, pod: &Pod) {
+    let id = pod.id;
+    if pod.node.is_none() {
+        return;
+    }
+    if pod.deleting {
+        steps.did(Cost::Free, "the kubelet confirms the end of {}", Some(id), |state| {
+            state.pods.retain(|pod| pod.id != id);
+        });
+        return;
+    }
+    let bound =
+        claims_of(steps.state, pod.claims).all(|claim| claim.is_some_and(|claim| claim.phase == ClaimPhase::Bound));
+    let runs = match pod.role {
+        Role::Launcher { temporary: false, .. } => kubelet::Runs::Stays,
+        _ => kubelet::Runs::Ends,
+    };
+    if let Some(phase) = kubelet::next(pod.phase, bound, runs) {
+        // What ends at all may end at once: how long it runs is nobody's business.
+        let phase = kubelet::next(phase, bound, runs).unwrap_or(phase);
+        let what = if phase == PodPhase::Running {
+            "the kubelet starts {}"
+        } else {
+            "{} runs and ends"
+        };
+        steps.did(Cost::Free, what, Some(id), |state| {
+            state
+                .pods
+                .iter_mut()
+                .filter(|pod| pod.id == id)
+                .for_each(|pod| pod.phase = phase);
+        });
+    }
+}

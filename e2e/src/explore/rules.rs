@@ -1,0 +1,219 @@
+//! What must hold, in words of what is seen and of what is there: none of it asks the product.
+
+use super::mind::Tally;
+use super::models::Model;
+use super::objects::{Id, KINDS, Pod, Role};
+use super::seen::{Seen, SeenPod, Table};
+use super::state::State;
+use super::step::name;
+use crate::world::objects::{ClaimPhase, DvPhase};
+use crate::world::virt_controller::{VmiPhase, vm::RunStrategy};
+use first_consumer::decide::{Effect, Turn};
+use first_consumer::memory::Memory;
+use first_consumer::name::Uid;
+use first_consumer::reason::Reason;
+use k8s_openapi::jiff::Timestamp;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// What a replica sees when it takes a turn for a subject.
+pub struct Sight<'a> {
+    model: &'a Model,
+    vm: usize,
+    tables: [&'a Table; KINDS.len()],
+}
+
+impl<'a> Sight<'a> {
+    pub fn new(model: &'a Model, vm: usize, tables: [&'a Table; KINDS.len()]) -> Self {
+        Self { model, vm, tables }
+    }
+
+    fn seen(&self) -> impl Iterator<Item = &'a Seen> {
+        self.tables.iter().flat_map(|table| &table.objects)
+    }
+
+    fn pods(&self) -> impl Iterator<Item = &'a Pod> {
+        self.seen().filter_map(|seen| match seen {
+            Seen::Pod(SeenPod(pod)) => Some(pod),
+            _ => None,
+        })
+    }
+
+    fn own_pod(&self) -> Option<&'a Pod> {
+        self.pods()
+            .find(|pod| matches!(pod.role, Role::Own { vm, .. } if usize::from(vm) == self.vm))
+    }
+
+    fn launcher(&self) -> bool {
+        self.pods().any(|pod| {
+            matches!(pod.role, Role::Launcher { vmi, .. } if vmi.index() == self.vm) && !pod.phase.is_final()
+        })
+    }
+
+    fn owner(&self) -> Option<Id> {
+        let vm = self.seen().find_map(|seen| match seen {
+            Seen::Vm(vm) if vm.id.index() == self.vm => Some(vm.id),
+            _ => None,
+        });
+        vm.or_else(|| {
+            self.seen().find_map(|seen| match seen {
+                Seen::Vmi(vmi) if vmi.id.index() == self.vm => Some(vmi.id),
+                _ => None,
+            })
+        })
+    }
+
+    fn all_bound(&self) -> bool {
+        let claims = self.seen().filter_map(|seen| match seen {
+            Seen::Claim(claim) => Some(claim),
+            _ => None,
+        });
+        let mut ours =
+            claims.filter(|claim| claim.id.slot % 2 == 0 && self.model.vms[self.vm].contains(&(claim.id.index() / 2)));
+        ours.all(|claim| claim.phase == ClaimPhase::Bound)
+    }
+
+    /// The count, after what is seen now.
+    pub fn tally(&self, before: Tally) -> Tally {
+        let owner = self.owner();
+        if owner != before.owner {
+            return Tally {
+                owner,
+                ..Tally::default()
+            };
+        }
+        if self.all_bound() {
+            return Tally { made: 0, ..before };
+        }
+        before
+    }
+}
+
+/// What a turn breaks.
+pub fn of_turn(sight: &Sight, turn: &Turn, tally: Tally, memory: &Memory, now: Timestamp) -> Option<String> {
+    let creates = matches!(turn.effect, Effect::Create(_));
+    if sight.launcher() {
+        if creates {
+            return Some("no own pod while a launcher lives: one is made although a launcher is seen".into());
+        }
+        let kept = sight
+            .own_pod()
+            .filter(|pod| !pod.deleting && turn.effect == Effect::Nothing);
+        if let Some(pod) = kept
+            && !memory.has_deleted(&Uid::from(&*pod.id.uid()))
+            && memory.silence(now).is_none()
+        {
+            return Some("no own pod while a launcher lives: ours is kept although a launcher is seen".into());
+        }
+    }
+    if creates && tally.made > 0 && tally.lately && !tally.replaced {
+        return Some("growing gaps: a second pod is made without any".into());
+    }
+    if turn.decision.reason == Reason::BackingOff && tally.lately && memory.silence(now).is_none() {
+        let gap = turn.decision.wake_at.map(|at| at.duration_since(now));
+        let least = Duration::from_secs(5 << tally.made.saturating_sub(1).min(5)).min(Duration::from_mins(5));
+        if gap
+            .and_then(|gap| Duration::try_from(gap).ok())
+            .is_none_or(|gap| gap < least)
+        {
+            return Some(format!("growing gaps: after {} pods the gap is {gap:?}", tally.made));
+        }
+    }
+    None
+}
+
+/// Whether a process that has just started would decide the same, timers aside.
+pub fn of_restart(turn: &Turn, memory: &Memory, fresh: &Turn, now: Timestamp) -> Option<String> {
+    // Our own write, which the watch will show to the next process as well.
+    if memory.assumed(now).is_some() {
+        return None;
+    }
+    let timed = |turn: &Turn| {
+        turn.decision.wake_at.is_some()
+            || matches!(
+                turn.decision.reason,
+                Reason::BackingOff
+                    | Reason::CreateRefused
+                    | Reason::GaveUp
+                    | Reason::PodFinished
+                    | Reason::PodTerminating
+                    | Reason::LeftToVirtController
+            )
+    };
+    let same = (turn.decision.action, turn.decision.reason) == (fresh.decision.action, fresh.decision.reason);
+    (!same && !timed(turn) && !timed(fresh)).then(|| {
+        format!(
+            "a restart decides the same: {} {:?}, but after a restart {} {:?}",
+            turn.decision.reason, turn.decision.action, fresh.decision.reason, fresh.decision.action
+        )
+    })
+}
+
+/// What a state breaks, whoever looks.
+pub fn of_state(model: &Model, state: &State) -> Option<String> {
+    let own = |vm: usize| {
+        let of = move |pod: &&Pod| matches!(pod.role, Role::Own { vm: of, .. } if usize::from(of) == vm);
+        state.pods.iter().filter(of).count()
+    };
+    if (0..state.vms.len()).any(|vm| own(vm) > 1) {
+        return Some("never two own pods for a subject".into());
+    }
+    let node = |vm: &Vec<usize>| {
+        let claims = vm.iter().filter_map(|disk| state.claims[2 * disk].as_ref());
+        let nodes = claims.filter_map(|claim| state.volume(claim.id).map(|volume| volume.node).or(claim.node));
+        nodes.collect::<BTreeSet<u8>>()
+    };
+    let mut taken = BTreeSet::new();
+    let together = model.apart && model.vms.iter().flat_map(node).any(|node| !taken.insert(node));
+    together.then(|| "anti-affine VMs: their disks are on one node".into())
+}
+
+/// What is wrong when nothing more happens.
+pub fn at_rest(model: &Model, state: &State) -> Option<String> {
+    if let Some(pod) = state.pods.iter().find(|pod| matches!(pod.role, Role::Own { .. })) {
+        return Some(format!(
+            "no pod is left when nothing waits: {} stays for ever",
+            name(pod.id)
+        ));
+    }
+    // Whoever has the name of our pod stops us, and people are told.
+    let taken = |vm: usize| {
+        let lookalike = |pod: &Pod| matches!(pod.role, Role::Lookalike { vm: of } if usize::from(of) == vm);
+        state.pods.iter().any(lookalike)
+    };
+    let stuck = (0..state.vms.len()).find(|vm| !taken(*vm) && served(state, *vm) && waits(model, state, *vm));
+    stuck.map(|vm| {
+        format!(
+            "a waiting claim is placed in the end: one of {} waits for ever",
+            super::render::vm_name(vm)
+        )
+    })
+}
+
+/// Whether we, or for a started VM virt-controller, ought to serve it (design section 4).
+fn served(state: &State, vm: usize) -> bool {
+    state.vms[vm].is_some_and(|vm| {
+        !vm.deleting
+            && match vm.strategy {
+                RunStrategy::Halted => vm.asks == Some(true),
+                _ => true,
+            }
+    }) && state.vmis[vm].is_none_or(|vmi| !vmi.deleting && matches!(vmi.phase, VmiPhase::Unset | VmiPhase::Pending))
+}
+
+/// Whether a disk of it waits for a consumer while none is missing.
+fn waits(model: &Model, state: &State, vm: usize) -> bool {
+    let claims = || model.vms[vm].iter().map(|disk| state.claims[2 * disk].as_ref());
+    if claims().any(|claim| claim.is_none_or(|claim| claim.deleting || claim.phase == ClaimPhase::Lost)) {
+        return false;
+    }
+    claims().flatten().any(|claim| {
+        let disk = claim.id.index() / 2;
+        let phase = state.dvs[disk].as_ref().map(|dv| dv.phase);
+        let populates = state.claims[claim.id.index() + 1].is_some();
+        claim.phase == ClaimPhase::Pending
+            && claim.node.is_none()
+            && !populates
+            && matches!(phase, Some(DvPhase::WaitForFirstConsumer | DvPhase::PendingPopulation))
+    })
+}

@@ -1,0 +1,277 @@
+//! Every step that is possible in a state.
+
+use super::api;
+use super::mind::{Acted, Brain, Minds};
+use super::models::Model;
+use super::neighbours;
+use super::objects::{Claim, Id, KINDS, Kind, Role};
+use super::people;
+use super::render;
+use super::state::{Positions, Replica, State};
+use first_consumer::decide::Effect;
+use std::fmt;
+use std::sync::Arc;
+
+/// What a step costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cost {
+    /// Happens by itself sooner or later.
+    Free,
+    /// Time passes, which it does when nothing else is left to do.
+    Time,
+    /// May happen or not.
+    Optional,
+    /// One of the disturbances that the budget allows.
+    Disturbs,
+}
+
+/// What happened, for the story.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// Somebody did something to an object.
+    Did(&'static str, Option<Id>),
+    /// A replica took a turn for a subject at these positions.
+    Turn(usize, usize, Arc<Acted>, [(u8, u8); KINDS.len()]),
+    /// Something became of the request of this replica for this subject.
+    Request(usize, usize, &'static str),
+    /// Something became of a request that nobody waits for any more.
+    Stray(usize, &'static str),
+}
+
+impl Step {
+    /// A create was sent.
+    #[must_use]
+    pub fn creates(&self) -> bool {
+        matches!(self, Self::Turn(_, _, acted, _) if matches!(acted.effect, Effect::Create(_)))
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Did(what, None) => f.write_str(what),
+            Self::Did(what, Some(id)) => write!(f, "{}", what.replace("{}", &name(*id))),
+            Self::Stray(vm, what) => write!(f, "an earlier request for {} {what}", render::vm_name(*vm)),
+            Self::Request(replica, vm, what) => {
+                write!(f, "replica {replica}, {}: the request {what}", render::vm_name(*vm))
+            }
+            Self::Turn(replica, vm, acted, at) => {
+                let sends = match &acted.effect {
+                    Effect::Nothing | Effect::Expand { .. } => "remembers it",
+                    Effect::Create(_) => "sends a create",
+                    Effect::Delete { .. } => "sends a delete",
+                };
+                let (vm, decision) = (render::vm_name(*vm), &acted.decision);
+                write!(
+                    f,
+                    "replica {replica}, {vm}: {:?}, {}, {sends}",
+                    decision.action, decision.reason
+                )?;
+                let lag = KINDS.iter().zip(at).filter(|(_, (at, newest))| at < newest);
+                for (kind, (at, newest)) in lag {
+                    write!(f, "; it has not seen the last {} of {kind:?}", newest - at)?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// An object in words.
+pub fn name(id: Id) -> String {
+    let slot = id.index();
+    let (what, name) = match id.kind {
+        Kind::Vm => ("VM", render::vm_name(slot)),
+        Kind::Vmi => ("VMI", render::vm_name(slot)),
+        Kind::Dv => ("DataVolume", render::disk_name(slot)),
+        Kind::Claim if slot % 2 == 1 => ("the prime claim of", render::disk_name(slot / 2)),
+        Kind::Claim => ("claim", render::disk_name(slot / 2)),
+        Kind::Pod if slot < 8 => ("our pod for", render::vm_name(slot % 4)),
+        Kind::Pod if slot < 16 => ("the launcher of", render::vm_name(slot - 8)),
+        Kind::Pod => ("the worker of", render::disk_name((slot - 16) / 2)),
+    };
+    format!("{what} {name} (life {})", id.life)
+}
+
+/// A step, where it leads, and the rule that it breaks.
+pub struct Next {
+    pub step: Step,
+    pub cost: Cost,
+    pub state: State,
+    pub broken: Option<String>,
+}
+
+/// Collects the steps of a state.
+pub struct Steps<'a> {
+    pub state: &'a State,
+    pub list: Vec<Next>,
+    /// The model.
+    pub model: &'a Model,
+}
+
+impl Steps<'_> {
+    /// A step that changes the state, if the budget allows it.
+    pub fn add(&mut self, cost: Cost, step: Step, change: impl FnOnce(&mut State) -> Option<String>) {
+        let mut state = self.state.clone();
+        if cost == Cost::Disturbs {
+            let Some(left) = state.budget.checked_sub(1) else {
+                return;
+            };
+            state.budget = left;
+        }
+        let broken = change(&mut state);
+        state.pods.sort_by_key(|pod| pod.id);
+        state.volumes.sort();
+        state.bindings.sort_by_key(|binding| binding.pod);
+        state.publish(self.model.lag);
+        let broken = broken.or_else(|| super::rules::of_state(self.model, &state));
+        self.list.push(Next {
+            step,
+            cost,
+            state,
+            broken,
+        });
+    }
+
+    /// A step that breaks nothing by itself.
+    pub fn did(&mut self, cost: Cost, what: &'static str, on: Option<Id>, change: impl FnOnce(&mut State)) {
+        self.add(cost, Step::Did(what, on), |state| {
+            change(state);
+            None
+        });
+    }
+}
+
+/// A model and a brain: what the steps of a state are.
+pub struct System<'a> {
+    /// The model.
+    pub model: &'a Model,
+    pub(super) minds: Minds<'a>,
+}
+
+impl<'a> System<'a> {
+    /// The system of a model with a brain.
+    pub fn new(model: &'a Model, brain: &'a dyn Brain) -> Self {
+        Self {
+            model,
+            minds: Minds::new(model, brain),
+        }
+    }
+
+    /// All steps. `settle`: without disturbances, and our replicas see everything.
+    pub(super) fn steps(&self, state: &State, settle: bool) -> Vec<Next> {
+        let mut steps = Steps {
+            state,
+            list: Vec::new(),
+            model: self.model,
+        };
+        self.turns(&mut steps, settle);
+        api::steps(self, &mut steps);
+        neighbours::steps(self.model, &mut steps);
+        people::steps(self.model, &mut steps);
+        if ages(state) {
+            self.time(&mut steps);
+        }
+        steps.list
+    }
+
+    /// An hour is long enough for watches, requests and turns; that one stalls so long is a disturbance.
+    fn time(&self, steps: &mut Steps) {
+        let state = steps.state;
+        let newest = newest(state);
+        let busy = |(replica, of): (usize, &Replica)| {
+            (0..of.minds.len()).any(|vm| {
+                let acts = |acted: Arc<Acted>| acted.effect != Effect::Nothing || acted.standing != of.standings[vm];
+                of.minds[vm].request.is_some() || self.minds.turn(state, replica, vm, newest).is_some_and(acts)
+            })
+        };
+        let pass = |state: &mut State| {
+            state.now += 1;
+            for mind in state.replicas.iter_mut().flat_map(|replica| &mut replica.minds) {
+                mind.tally.lately = false;
+            }
+        };
+        if state.strays.is_empty() && !state.replicas.iter().enumerate().any(busy) {
+            steps.did(Cost::Time, "an hour passes", None, |state| {
+                state.replicas.iter_mut().for_each(|replica| replica.at = newest);
+                pass(state);
+            });
+        }
+        if self.model.may.fail_us && state.replicas.iter().any(|replica| replica.at != newest) {
+            steps.did(
+                Cost::Disturbs,
+                "an hour passes in which watches and requests stall",
+                None,
+                pass,
+            );
+        }
+    }
+
+    fn turns(&self, steps: &mut Steps, settle: bool) {
+        let state = steps.state;
+        for (replica, of) in state.replicas.iter().enumerate() {
+            let newest = newest(state);
+            let mut at = if settle { newest } else { of.at };
+            let mut taken: Vec<(usize, u128, Positions)> = Vec::new();
+            loop {
+                for vm in 0..of.minds.len() {
+                    if of.minds[vm].request.is_none()
+                        && let Some(acted) = self.minds.turn(state, replica, vm, at)
+                        // Who has seen less may still see all that who has seen more can.
+                        && !taken.iter().any(|(of, outcome, seen)| {
+                            *of == vm && *outcome == acted.outcome && seen.iter().zip(&at).all(|(less, more)| less <= more)
+                        })
+                    {
+                        taken.push((vm, acted.outcome, at));
+                        let seen = std::array::from_fn(|kind| (at[kind], newest[kind]));
+                        let step = Step::Turn(replica, vm, Arc::clone(&acted), seen);
+                        let names_uids = self.minds.brain.names_uids();
+                        steps.add(Cost::Free, step, |state| {
+                            api::send(state, replica, vm, at, &acted, names_uids);
+                            acted.broken.clone()
+                        });
+                    }
+                }
+                if !advance(&mut at, of.at, newest) {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// Everything is seen.
+fn newest(state: &State) -> Positions {
+    std::array::from_fn(|kind| u8::try_from(state.history[kind].len() - 1).unwrap_or(u8::MAX))
+}
+
+/// The next positions between the oldest and the newest; `false` after the last.
+fn advance(at: &mut Positions, oldest: Positions, newest: Positions) -> bool {
+    for kind in 0..KINDS.len() {
+        if at[kind] < newest[kind] {
+            at[kind] += 1;
+            return true;
+        }
+        at[kind] = oldest[kind];
+    }
+    false
+}
+
+/// Whether a timer is running: an hour later somebody may decide otherwise.
+fn ages(state: &State) -> bool {
+    let minds = || state.replicas.iter().flat_map(|replica| &replica.minds);
+    minds().any(|mind| mind.memory.tokens.ages(state.time()) || mind.tally.lately)
+        || state.vmis.iter().flatten().any(|vmi| vmi.born == state.now)
+}
+
+/// The claims that are not there are `None`.
+pub fn claims_of(state: &State, claims: u16) -> impl Iterator<Item = Option<&Claim>> {
+    (0..state.claims.len())
+        .filter(move |slot| claims >> slot & 1 == 1)
+        .map(|slot| state.claims[slot].as_ref())
+}
+
+/// Whether a pod is a launcher of this VMI.
+pub fn launches(role: Role, id: Id) -> bool {
+    matches!(role, Role::Launcher { vmi, .. } if vmi == id)
+}
