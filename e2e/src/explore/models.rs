@@ -178,14 +178,24 @@ impl Model {
     }
 }
 
-/// The models that are explored whole in every test run. Two anti-affine VMs belong here as soon as peers are decided
-/// about: two nodes, a VM on each disk, and a rule at rest that their nodes differ.
-/// `more`: with more disturbances and caches that lag further, for
-/// those who have the time and the memory.
+/// How far the table of models goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// Minutes on two cores: with every test run.
+    Test,
+    /// Minutes more: before a merge.
+    Ci,
+    /// Hours and many GiB.
+    Hours,
+}
+
+/// The models, each of which is explored whole. The largest come first, so that several threads end together.
 #[must_use]
-pub fn table(more: bool) -> Vec<Model> {
-    let lag = if more { 2 } else { 1 };
-    let plus = u8::from(more);
+pub fn table(extent: Extent) -> Vec<Model> {
+    // Disturbances by extent.
+    let of = |name: &'static str, disks: &[Disk], budgets: [u8; 3], may: May| {
+        Model::of(name, disks, budgets[extent as usize]).may(may)
+    };
     let upload = Disk {
         source: Source::Upload,
         ..LEGACY
@@ -199,53 +209,49 @@ pub fn table(more: bool) -> Vec<Model> {
         fail_storage: true,
         ..NOTHING
     };
-    let started = Model {
-        started: true,
-        ..Model::of("one legacy disk of a started VM", &[LEGACY], 1 + plus).may(storage)
+    let run = May { run: true, ..NOTHING };
+    let edit = May { edit: true, ..NOTHING };
+    let recreate = May {
+        recreate: true,
+        ..NOTHING
     };
-    let shared = Model {
-        vms: vec![vec![0], vec![0]],
-        ..Model::of("two VMs that share a claim", &[LEGACY], plus).may(FAULTS)
+    let swap = May {
+        swap_disks: true,
+        ..NOTHING
     };
-    let taken = Model {
-        lookalike: true,
-        ..Model::of("somebody else's pod has the name of ours", &[LEGACY], 1 + plus).may(FAULTS)
+    let taken = May {
+        take_pods: true,
+        ..NOTHING
     };
-    let replicas = Model {
-        replicas: 2,
-        ..Model::of(
-            "two replicas, both of which take themselves for the leader",
-            &[LEGACY],
-            plus,
-        )
-        .may(ours)
-    };
-    // The largest first, so that two threads end together.
     let models = vec![
-        Model::of("one populator disk, both", &[POPULATOR], 2 + plus).may(FAULTS),
-        replicas,
-        Model::of("one legacy disk, faults of ours", &[LEGACY], 4 + plus).may(ours),
-        Model::of("one legacy disk, faults of storage", &[LEGACY], 4).may(storage),
-        Model::of("one legacy disk, both", &[LEGACY], 2 + plus).may(FAULTS),
-        Model::of("one upload disk, both", &[upload], 2 + plus).may(FAULTS),
-        Model::of("VM started and stopped", &[LEGACY], 1 + plus).may(May { run: true, ..NOTHING }),
-        Model::of("VM deleted and created again", &[LEGACY], 1 + plus).may(May {
-            recreate: true,
-            ..NOTHING
-        }),
-        Model::of("disk or claim deleted and created again", &[LEGACY], 1 + plus).may(May {
-            swap_disks: true,
-            ..NOTHING
-        }),
-        Model::of("placement and opt-in edited", &[LEGACY], 2 + plus).may(May { edit: true, ..NOTHING }),
-        Model::of("our pod deleted or evicted", &[LEGACY], 2 + plus).may(May {
-            take_pods: true,
-            ..NOTHING
-        }),
-        Model::of("a late disk", &[LEGACY, late], plus).may(FAULTS),
-        started,
-        shared,
-        taken,
+        of("one populator disk, both", &[POPULATOR], [2, 3, 3], FAULTS),
+        Model {
+            replicas: 2,
+            ..of("two replicas that both lead", &[LEGACY], [0, 1, 1], ours)
+        },
+        of("one legacy disk, faults of ours", &[LEGACY], [4, 5, 5], ours),
+        of("one legacy disk, faults of storage", &[LEGACY], [4, 4, 4], storage),
+        of("one legacy disk, both", &[LEGACY], [2, 3, 3], FAULTS),
+        of("one upload disk, both", &[upload], [2, 3, 3], FAULTS),
+        of("VM started and stopped", &[LEGACY], [1, 2, 2], run),
+        of("VM deleted and created again", &[LEGACY], [1, 2, 2], recreate),
+        of("disk or claim deleted and created again", &[LEGACY], [1, 2, 2], swap),
+        of("placement and opt-in edited", &[LEGACY], [2, 3, 3], edit),
+        of("our pod deleted or evicted", &[LEGACY], [2, 3, 3], taken),
+        of("a late disk", &[LEGACY, late], [0, 1, 1], FAULTS),
+        Model {
+            started: true,
+            ..of("one legacy disk of a started VM", &[LEGACY], [1, 2, 2], storage)
+        },
+        Model {
+            vms: vec![vec![0], vec![0]],
+            ..of("two VMs that share a claim", &[LEGACY], [0, 1, 1], FAULTS)
+        },
+        Model {
+            lookalike: true,
+            ..of("somebody else's pod has our name", &[LEGACY], [1, 2, 2], FAULTS)
+        },
     ];
+    let lag = if extent == Extent::Hours { 2 } else { 1 };
     models.into_iter().map(|model| model.lag(lag)).collect()
 }
