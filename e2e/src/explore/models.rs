@@ -1,10 +1,11 @@
 //! The table of models.
 
 use super::mind::Mind;
-use super::objects::{Id, Kind, Pod, Role};
+use super::neighbours::new_claim;
+use super::objects::{Dv, Id, Kind, Pod, Role};
 use super::people::{new_disk, new_vm};
 use super::state::{Replica, State};
-use crate::world::objects::{PodPhase, Source};
+use crate::world::objects::{DvPhase, PodPhase, Source};
 use crate::world::virt_controller::vm::RunStrategy;
 use first_consumer::decide::Settings;
 
@@ -90,8 +91,13 @@ pub struct Model {
     pub budget: u8,
     /// Which.
     pub may: May,
-    /// Required anti-affinity keeps the VMs on different nodes.
+    /// Required anti-affinity keeps the VMs on different nodes. It can't where the scheduler or the API server is slower
+    /// than a pod's whole life, so here nothing is: a binding cycle ends with its pod, a request arrives before a pod of
+    /// ours has run, and one without an answer has arrived at once or never will.
     pub apart: bool,
+    /// The disks wait for a consumer at first, and are filled as soon as they are bound: what CDI does before and between
+    /// is explored by models with fewer VMs.
+    pub swift: bool,
     /// A pod that is not ours has the name of ours.
     pub lookalike: bool,
     /// The flags of ours.
@@ -113,6 +119,7 @@ impl Model {
             budget,
             may: May::default(),
             apart: false,
+            swift: false,
             lookalike: false,
             settings: Settings::default(),
         }
@@ -139,7 +146,20 @@ impl Model {
         };
         let vms = (0..self.vms.len()).map(|slot| Some(new_vm(Id::new(Kind::Vm, slot, 0), strategy, Some(true))));
         let disks = self.disks.iter().enumerate();
-        let dvs = disks.map(|(slot, disk)| (!disk.late).then(|| new_disk(Id::new(Kind::Dv, slot, 0))));
+        let dvs = disks.map(|(slot, disk)| {
+            let new = new_disk(Id::new(Kind::Dv, slot, 0));
+            let waiting = Dv {
+                populator: Some(disk.populator),
+                phase: DvPhase::WaitForFirstConsumer,
+                ..new.clone()
+            };
+            (!disk.late).then_some(if self.swift { waiting } else { new })
+        });
+        let claims = (0..2 * self.disks.len()).map(|slot| {
+            let (id, owner) = (Id::new(Kind::Claim, slot, 0), Id::new(Kind::Dv, slot / 2, 0));
+            let disk = self.disks[slot / 2];
+            (self.swift && slot % 2 == 0 && !disk.late).then(|| new_claim(id, owner, disk.populator, None))
+        });
         let lookalike = Pod {
             id: Id::new(Kind::Pod, 0, 0),
             role: Role::Lookalike { vm: 0 },
@@ -161,7 +181,7 @@ impl Model {
             vms: vms.collect(),
             vmis: vec![None; self.vms.len()],
             dvs: dvs.collect(),
-            claims: vec![None; 2 * self.disks.len()],
+            claims: claims.collect(),
             pods: self.lookalike.then_some(lookalike).into_iter().collect(),
             volumes: Vec::new(),
             bindings: Vec::new(),
@@ -246,6 +266,62 @@ pub fn table(extent: Extent) -> Vec<Model> {
         Model {
             vms: vec![vec![0], vec![0]],
             ..of("two VMs that share a claim", &[LEGACY], [0, 1, 1], FAULTS)
+        },
+        Model {
+            vms: vec![vec![0], vec![1]],
+            nodes: 2,
+            apart: true,
+            swift: true,
+            ..of("two anti-affine VMs", &[LEGACY, LEGACY], [0, 1, 1], NOTHING)
+        },
+        Model {
+            vms: vec![vec![0], vec![1]],
+            nodes: 2,
+            apart: true,
+            swift: true,
+            ..of("peers storage", &[LEGACY, LEGACY], [1, 1, 1], storage)
+        },
+        Model {
+            vms: vec![vec![0], vec![1]],
+            nodes: 2,
+            apart: true,
+            swift: true,
+            ..of("peers ours", &[LEGACY, LEGACY], [1, 1, 1], ours)
+        },
+        Model {
+            vms: vec![vec![0], vec![1]],
+            nodes: 2,
+            apart: true,
+            swift: true,
+            ..of("peers edit", &[LEGACY, LEGACY], [1, 1, 1], edit)
+        },
+        Model {
+            vms: vec![vec![0], vec![1]],
+            nodes: 2,
+            apart: true,
+            swift: true,
+            ..of("peers taken", &[LEGACY, LEGACY], [1, 1, 1], taken)
+        },
+        Model {
+            vms: vec![vec![0], vec![1]],
+            nodes: 2,
+            apart: true,
+            swift: true,
+            ..of("peers recreate", &[LEGACY, LEGACY], [1, 1, 1], recreate)
+        },
+        Model {
+            vms: vec![vec![0], vec![1]],
+            nodes: 2,
+            apart: true,
+            swift: true,
+            ..of("peers run", &[LEGACY, LEGACY], [1, 1, 1], run)
+        },
+        Model {
+            vms: vec![vec![0], vec![1]],
+            nodes: 2,
+            apart: true,
+            swift: true,
+            ..of("peers swap", &[LEGACY, LEGACY], [1, 1, 1], swap)
         },
         Model {
             lookalike: true,
