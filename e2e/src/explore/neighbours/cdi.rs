@@ -75,7 +75,8 @@ fn disk_view(model: &Model, state: &State, disk: usize) -> Option<cdi::Disk> {
     })
 }
 
-fn new_claim(id: Id, owner: Id, populator: bool, node: Option<u8>) -> Claim {
+/// A claim that is new.
+pub fn new_claim(id: Id, owner: Id, populator: bool, node: Option<u8>) -> Claim {
     Claim {
         id,
         owner,
