@@ -8,6 +8,7 @@ pub mod cli;
 pub mod clock;
 pub mod cluster;
 pub mod decide;
+pub mod diagnose;
 pub mod index;
 pub mod leader;
 pub mod lifecycle;

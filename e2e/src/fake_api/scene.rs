@@ -211,6 +211,11 @@ impl Scene {
         Ok(())
     }
 
+    /// Adds a node that is ready.
+    pub fn add_node(&self, spec: &NodeSpec) -> Result<()> {
+        put_node(&mut self.api.store(), spec)
+    }
+
     /// An object as it is now.
     #[must_use]
     pub fn object(&self, kind: &str, name: &str) -> Option<Value> {
@@ -296,12 +301,13 @@ fn furnish(store: &mut Store, nodes: &[NodeSpec]) -> Result<()> {
             put(store, object, "")?;
         }
     }
-    for spec in nodes {
-        let mut node = serde_json::to_value(spec.node())?;
-        node["status"]["conditions"] = json!([{"type": "Ready", "status": "True"}]);
-        put(store, serde_json::from_value(node)?, "")?;
-    }
-    Ok(())
+    nodes.iter().try_for_each(|spec| put_node(store, spec))
+}
+
+fn put_node(store: &mut Store, spec: &NodeSpec) -> Result<()> {
+    let mut node = serde_json::to_value(spec.node())?;
+    node["status"]["conditions"] = json!([{"type": "Ready", "status": "True"}]);
+    put(store, serde_json::from_value(node)?, "")
 }
 
 fn put(store: &mut Store, object: DynamicObject, namespace: &str) -> Result<()> {

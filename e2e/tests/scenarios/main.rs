@@ -4,16 +4,19 @@ mod cases;
 mod disks;
 mod failures;
 mod halted;
+mod hand_over;
 mod instancetypes;
 mod neighbours;
 mod peers;
+mod refusals;
 mod rights;
+mod sources;
 mod started;
 mod zones;
 
 use std::process::ExitCode;
 
-use cases::{admission, not_running, placement, pod_life, special_volumes, telling};
+use cases::{admission, nodes, not_running, placement, pod_life, schedulers, special_volumes, telling};
 use first_consumer_e2e::cluster;
 use first_consumer_e2e::suite::Suite;
 
@@ -39,6 +42,14 @@ fn main() -> ExitCode {
         disks::late_disk,
         disks::plain_claim_beside,
         disks::immediate_binding_asked_for,
+        sources::legacy_path,
+        sources::populator_path,
+        sources::a_clone_waits_for_its_source,
+        sources::a_clone_that_loses_its_node,
+        sources::nobody_fills_it_without_a_csi_driver,
+        hand_over::imports_that_fail,
+        hand_over::a_node_given_back_is_held_the_next_time,
+        refusals::a_quota_that_is_raised,
         neighbours::foreign_consumer,
         peers::three_members_on_three_nodes,
         peers::three_members_in_three_zones,
@@ -73,6 +84,24 @@ fn main() -> ExitCode {
         special_volumes::c51_a_hotplugged_disk_is_followed,
         special_volumes::c52_hotplug_into_a_running_vm,
         special_volumes::c55_a_disk_is_already_somewhere,
+    );
+    let suite = tests!(suite, paused:
+        schedulers::c06_custom_scheduler,
+        schedulers::c11_runtime_class_and_priority,
+        not_running::c15_immediate_binding_by_presence,
+        not_running::c21_somebody_elses_populator,
+        pod_life::c22_a_pod_that_stays_alive,
+        pod_life::c26_the_place_is_lost,
+        pod_life::c33_pods_that_fail,
+        telling::c41_a_silent_provisioner,
+        nodes::c44_no_node_yet,
+        nodes::c45_the_node_is_consolidated_away,
+        nodes::c46_no_disk_space,
+        nodes::c47_the_second_disk_is_impossible,
+        nodes::c49_the_selected_node_flaps,
+        special_volumes::c54_scratch_and_prime_go_elsewhere,
+        special_volumes::c57_the_target_of_a_volume_migration,
+        special_volumes::c58_a_disk_that_can_never_be_filled,
     );
     let suite = tests!(suite, alone:
         zones::the_only_zone_with_room,
