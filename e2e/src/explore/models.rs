@@ -91,9 +91,9 @@ pub struct Model {
     pub budget: u8,
     /// Which.
     pub may: May,
-    /// Required anti-affinity keeps the VMs on different nodes. It can't where the scheduler or the API server is slower
-    /// than a pod's whole life, so here nothing is: a binding cycle ends with its pod, a request arrives before a pod of
-    /// ours has run, and one without an answer has arrived at once or never will.
+    /// Required anti-affinity keeps the VMs on different nodes. It can't where we, the scheduler or the API server are
+    /// slower than a pod's whole life, so here nobody is: a binding cycle ends with its pod, what we are about to do is
+    /// done before a pod of ours has run and before a node is given back, and a request without an answer has arrived at once or never will.
     pub apart: bool,
     /// The disks wait for a consumer at first, and are filled as soon as they are bound: what CDI does before and between
     /// is explored by models with fewer VMs.

@@ -2,7 +2,7 @@
 
 use super::mind::Tally;
 use super::models::Model;
-use super::objects::{Id, KINDS, Pod, Role};
+use super::objects::{Claim, Id, KINDS, Pod, Role};
 use super::seen::{Seen, SeenPod, Table};
 use super::state::State;
 use super::step::name;
@@ -162,7 +162,12 @@ pub fn of_state(model: &Model, state: &State) -> Option<String> {
     let nodes = |(slot, vm): (usize, &Vec<usize>)| {
         let alive = state.vms[slot].is_some_and(|vm| !vm.deleting);
         let claims = vm.iter().filter_map(|disk| state.claims[2 * disk].as_ref());
-        let claims = claims.filter(|claim| alive && !claim.deleting);
+        let owned = |claim: &Claim| {
+            state.dvs[claim.id.index() / 2]
+                .as_ref()
+                .is_some_and(|dv| dv.id == claim.owner)
+        };
+        let claims = claims.filter(|claim| alive && !claim.deleting && owned(claim));
         let nodes = claims.filter_map(|claim| state.volume(claim.id).map(|volume| volume.node).or(claim.node));
         nodes.collect::<BTreeSet<u8>>()
     };
