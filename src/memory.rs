@@ -76,7 +76,7 @@ pub struct Memory {
     pub finished_since: Option<Timestamp>,
     gap_until: Option<Timestamp>,
     creations: u32,
-    /// Whether the next pod follows one that made room for it (row 13), and so needs no distance.
+    /// Whether the next pod follows one that made room for it (row 13).
     replaces: bool,
     /// What pods have been made for since the last time that all claims were bound.
     made_for: Vec<Wishes>,
@@ -201,7 +201,8 @@ impl Memory {
         }
         match outcome {
             Outcome::Created(pod) => {
-                self.creations += u32::from(!std::mem::take(&mut self.replaces));
+                self.creations += u32::from(!self.exempt(observed));
+                self.replaces = false;
                 let gap = jittered(GAP.after(self.creations), &pod.meta().uid);
                 self.gap_until = now.checked_add(gap).ok();
                 let wishes = Wishes::of(observed);
@@ -234,9 +235,7 @@ impl Memory {
                 replaced,
                 next_attempt,
             } => {
-                // Once per change: wishes that come back, or change all the time, are nobody's edit.
-                let known = self.made_for.len() >= MOST_CHANGES || self.made_for.contains(&Wishes::of(observed));
-                self.replaces = replaced && !known;
+                self.replaces = replaced;
                 self.assumed = None;
                 self.deleted = Some(uid);
                 let settles_until = now.checked_add(SETTLES_FOR).ok();
@@ -258,8 +257,14 @@ impl Memory {
 
     /// Until when no pod is made, because the last one was made a short time ago.
     #[must_use]
-    pub fn gap(&self, now: Timestamp) -> Option<Timestamp> {
-        self.gap_until.filter(|until| now < *until && !self.replaces)
+    pub fn gap(&self, observed: &Observed, now: Timestamp) -> Option<Timestamp> {
+        self.gap_until.filter(|until| now < *until && !self.exempt(observed))
+    }
+
+    /// Whether the next pod follows a change, which counts once: wishes that come back, or change all the time, are
+    /// nobody's edit.
+    fn exempt(&self, observed: &Observed) -> bool {
+        self.replaces && self.made_for.len() < MOST_CHANGES && !self.made_for.contains(&Wishes::of(observed))
     }
 
     /// Until when a pod that we have deleted may still get its node.

@@ -311,3 +311,14 @@ fn a_change_back_and_the_pod_after_an_exempt_one_keep_their_distance() {
     }
     assert!(gaps.is_sorted() && gaps.first() < gaps.last(), "{gaps:?}");
 }
+
+#[test]
+fn a_change_that_is_taken_back_before_its_pod_is_made_keeps_its_distance() {
+    let mut situation = Situation::new();
+    situation.create();
+    let before = situation.vm.clone();
+    situation.edit_vm(|vm| vm["spec"]["template"]["spec"]["nodeSelector"]["zone"] = json!("b"));
+    situation.delete();
+    situation.edit_vm(|vm| *vm = before);
+    expect(&mut situation, Action::Wait, Reason::BackingOff);
+}
