@@ -1,13 +1,16 @@
 //! What people are told in Events on the VM (design section 9): which, and in what words.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::claim::Claim;
 use crate::decide::{Action, Decision};
+use crate::diagnose::Diagnosis;
 use crate::memory::Outcome;
 use crate::name::{Key, Uid, pod_name};
 use crate::observe::Observed;
+use crate::policy::Permission;
 use crate::reason::Reason;
 
 /// What happened, as the Event's reason.
@@ -25,6 +28,8 @@ pub enum Happening {
     NodeChosen,
     /// The API server has confirmed the deletion of the pod.
     FirstConsumerDeleted,
+    /// Something is wrong that no pod of ours can help: a diagnosis, or a claim that does not come.
+    DiskStuck,
 }
 
 impl fmt::Display for Happening {
@@ -77,6 +82,39 @@ pub fn of_decision(decision: &Decision, observed: &Observed) -> Option<Announcem
         note: decision.message(),
         decision: decision.reason,
     })
+}
+
+/// What is stuck, as far as people are told: the name of the reason, and the disk. Words may change with every restart
+/// of a worker; this says whether there is something new.
+pub type Stuck = (String, Arc<str>);
+
+/// What to say when something is wrong after the hand-over, a DataVolume has failed, or a claim has been missing for too
+/// long. Nobody is told about VMs that have not asked for us, or do not want us.
+#[must_use]
+pub fn of_diagnosis(diagnosis: &Diagnosis, decision: &Decision, observed: &Observed) -> Option<(Stuck, Announcement)> {
+    if let Permission::No(Reason::OptedOut | Reason::NotAskedFor | Reason::SwitchedOff | Reason::MigrationTarget) =
+        observed.permission
+    {
+        return None;
+    }
+    let lasts = match decision.reason {
+        Reason::ClaimMissing => diagnosis.claim_missing,
+        Reason::DataVolumeFailed => true,
+        _ => false,
+    };
+    let (stuck, note) = match diagnosis.cause(decision.reason) {
+        Some(finding) => ((finding.trouble.name(), Arc::clone(&finding.disk)), finding.message()),
+        None if lasts => ((decision.reason.name(), "".into()), decision.message()),
+        None => return None,
+    };
+    let announcement = Announcement {
+        regarding: regarding(observed)?,
+        warning: true,
+        happening: Happening::DiskStuck,
+        note,
+        decision: decision.reason,
+    };
+    Some((stuck, announcement))
 }
 
 /// What to say when an action has succeeded. `lived` is how long the deleted pod was there.
@@ -145,4 +183,80 @@ fn chosen(observed: &Observed) -> Option<String> {
     let names: Vec<&str> = claims().map(|claim: &Claim| &*claim.name).collect();
     let place = node.map_or_else(|| "Volumes".to_owned(), |node| format!("Node {node}"));
     (!names.is_empty()).then(|| format!("{place} chosen for {}", names.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::jiff::Timestamp;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::api::Event;
+    use crate::cli::files;
+    use crate::decide::{Settings, turn};
+    use crate::diagnose::{Evidence, diagnose};
+    use crate::index::Index;
+    use crate::memory::Memory;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(1_800_000_000 + seconds).expect("a time")
+    }
+
+    /// What is told about a VM with one disk at these seconds; the controller looks at each of them.
+    fn told(
+        annotations: &Value,
+        claim: Option<Value>,
+        events: &[&str],
+        seconds: &[i64],
+    ) -> Vec<Option<(Stuck, String)>> {
+        let mut index = Index::default();
+        let vm = json!({"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine",
+            "metadata": {"name": "db", "uid": "vm", "annotations": annotations},
+            "spec": {"template": {"spec": {"volumes": [{"name": "root", "persistentVolumeClaim": {"claimName": "root"}}]}}}});
+        for object in [Some(vm), claim].into_iter().flatten() {
+            files::read(&mut index, &object.to_string(), "prod").expect("readable");
+        }
+        let event = |reason: &&str| {
+            let event = json!({"reason": reason, "message": "no space",
+                "involvedObject": {"kind": "PersistentVolumeClaim", "namespace": "prod", "name": "root"}});
+            serde_json::from_value::<Event>(event).expect("an event")
+        };
+        let evidence = Evidence {
+            events: events.iter().map(event).collect(),
+            gate: None,
+        };
+        let mut memory = Memory::default();
+        let mut look = |seconds: &i64| {
+            let now = at(*seconds);
+            let turn = turn(&index, &Key::new("prod", "db"), &Settings::default(), &mut memory, now);
+            let onsets = Some(&mut memory.onsets);
+            let diagnosis = diagnose(&index, &turn.observed, &evidence, onsets, now);
+            let told = of_diagnosis(&diagnosis, &turn.decision, &turn.observed);
+            told.map(|(stuck, announcement)| (stuck, announcement.note))
+        };
+        seconds.iter().map(&mut look).collect()
+    }
+
+    #[test]
+    fn a_claim_that_does_not_come_is_told_after_a_minute() {
+        let asked = json!({"first-consumer.kubevirt.io/provision": "true"});
+        let note = "a disk's claim does not exist yet: root".to_owned();
+        let stuck = ("ClaimMissing".to_owned(), "".into());
+        assert_eq!(told(&asked, None, &[], &[0, 59, 60]), [None, None, Some((stuck, note))]);
+    }
+
+    #[test]
+    fn a_diagnosis_is_told_at_once_and_only_about_vms_that_want_us() {
+        let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "root"}});
+        let note = "the provisioner cannot make the disk's volume: no space".to_owned();
+        let stuck = ("ProvisioningFailed".to_owned(), "root".into());
+        let failed = ["ProvisioningFailed"];
+        let asked = json!({"first-consumer.kubevirt.io/provision": "true"});
+        assert_eq!(told(&asked, Some(claim.clone()), &failed, &[0]), [Some((stuck, note))]);
+        assert_eq!(told(&asked, Some(claim.clone()), &[], &[100]), [None]);
+        for annotations in [json!({}), json!({"first-consumer.kubevirt.io/provision": "false"})] {
+            assert_eq!(told(&annotations, Some(claim.clone()), &failed, &[0]), [None]);
+            assert_eq!(told(&annotations, None, &[], &[0, 60]), [None, None]);
+        }
+    }
 }

@@ -90,6 +90,7 @@ impl Election {
                 Err(error) => warn!(%error, "the leader election broke down"),
             }
             tokio::select! {
+                biased;
                 () = stop.cancelled() => {}
                 () = tokio::time::sleep(RETRY) => {}
             }
@@ -100,11 +101,13 @@ impl Election {
     /// say again that we lead, so each failure ends the session.
     async fn session(self: Arc<Self>, stop: CancellationToken) -> Result<(), LeaseManagerError> {
         let manager = tokio::select! {
+            biased;
             () = stop.cancelled() => return Ok(()),
             manager = self.manager() => manager?,
         };
         loop {
             tokio::select! {
+                biased;
                 () = stop.cancelled() => break,
                 changed = manager.changed() => {
                     let leads = changed?;

@@ -4,6 +4,7 @@
 //! never overwrites, a delete names the UID.
 
 mod expansion;
+mod onsets;
 
 use std::time::Duration;
 
@@ -11,11 +12,12 @@ use k8s_openapi::jiff::Timestamp;
 
 use crate::api::{ClaimPhase, Pod, View as _};
 use crate::name::Uid;
-use crate::observe::{Observed, OwnPod};
+use crate::observe::{Allowance, Observed, OwnPod};
 use crate::placement::Placement;
 use crate::pod::ListedClaim;
 
 pub use expansion::{Expanding, Expansion, Unexpanded};
+pub use onsets::{Onsets, Topic};
 
 /// The most pods in a row that may end without result before we give up.
 pub const MOST_ATTEMPTS: u32 = 10;
@@ -100,16 +102,19 @@ pub struct Memory {
     settles_until: Option<Timestamp>,
     /// What is known of the expansion of the VM's template.
     pub expansion: Expansion,
+    /// Since when what a diagnosis has to wait for has been so.
+    pub onsets: Onsets,
 }
 
 /// A refused creation.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Refused {
     /// The API server's text.
     pub text: String,
     /// When it is tried again.
     pub until: Timestamp,
     wishes: Wishes,
+    allowance: Allowance,
 }
 
 /// What a pod would be made for: a change lets refused and given-up subjects try again at once.
@@ -152,6 +157,8 @@ pub enum Outcome {
     Deleted {
         /// Its UID.
         uid: Uid,
+        /// Whether it is only going: a finalizer holds it.
+        held: bool,
         /// Whether it makes room for one with other wishes (row 13), which is no failure.
         replaced: bool,
         /// The attempt of the next pod, if this one had finished without result.
@@ -183,7 +190,8 @@ impl Memory {
             self.made_for.clear();
         }
         let wishes = Wishes::of(observed);
-        if self.refusal.as_ref().is_some_and(|refusal| refusal.wishes != wishes) {
+        let other = |refused: &Refused| refused.wishes != wishes || refused.allowance != observed.allowance;
+        if self.refusal.as_ref().is_some_and(other) {
             self.refusal = None;
             self.refusals = 0;
         }
@@ -223,6 +231,7 @@ impl Memory {
                     text,
                     until,
                     wishes: Wishes::of(observed),
+                    allowance: observed.allowance.clone(),
                 });
             }
             Outcome::Unanswered(text) => {
@@ -234,6 +243,7 @@ impl Memory {
                 uid,
                 replaced,
                 next_attempt,
+                held: _,
             } => {
                 self.replaces = replaced;
                 self.assumed = None;

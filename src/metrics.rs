@@ -1,5 +1,6 @@
 //! What `/metrics` shows. No label ever holds the name of an object.
 
+use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::reason::Reason;
+use crate::reason::{Reason, Trouble};
 
 /// The content type of [`Metrics::text`].
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -26,6 +27,7 @@ const SECONDS: [f64; 17] = [
 pub struct Metrics {
     registry: Registry,
     waiting: Family<ReasonLabel, Gauge>,
+    diagnoses: Family<ReasonLabel, Gauge>,
     created: Family<ReasonLabel, Counter>,
     deleted: Family<ReasonLabel, Counter>,
     failed: Family<ReasonLabel, Counter>,
@@ -51,11 +53,17 @@ struct ReasonLabel {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct ReasonValue(Reason);
+enum ReasonValue {
+    Decision(Reason),
+    Diagnosis(Trouble),
+}
 
 impl EncodeLabelValue for ReasonValue {
     fn encode(&self, encoder: &mut LabelValueEncoder) -> fmt::Result {
-        encoder.write_str(&self.0.name())
+        match self {
+            Self::Decision(reason) => encoder.write_str(&reason.name()),
+            Self::Diagnosis(trouble) => encoder.write_str(&trouble.name()),
+        }
     }
 }
 
@@ -96,6 +104,9 @@ impl Metrics {
         let r = &mut registry;
         let waiting = Family::default();
         r.register("waiting_subjects", "VMs that wait now, by reason", waiting.clone());
+        let diagnoses = Family::default();
+        let help = "VMs with this diagnosis now, by reason; a VM may have several";
+        r.register("diagnoses", help, diagnoses.clone());
         let created = family(r, "pods_created", "First-consumer pods that the API server accepted");
         let deleted = family(
             r,
@@ -139,6 +150,7 @@ impl Metrics {
         Self {
             registry,
             waiting,
+            diagnoses,
             created,
             deleted,
             failed,
@@ -164,6 +176,16 @@ impl Metrics {
         }
         if let Some(reason) = after {
             self.waiting.get_or_create(&reason.into()).inc();
+        }
+    }
+
+    /// A subject has other diagnoses than before.
+    pub fn diagnosed(&self, before: &BTreeSet<Trouble>, after: &BTreeSet<Trouble>) {
+        for trouble in before.difference(after) {
+            self.diagnoses.get_or_create(&(*trouble).into()).dec();
+        }
+        for trouble in after.difference(before) {
+            self.diagnoses.get_or_create(&(*trouble).into()).inc();
         }
     }
 
@@ -216,7 +238,15 @@ impl Metrics {
 impl From<Reason> for ReasonLabel {
     fn from(reason: Reason) -> Self {
         Self {
-            reason: ReasonValue(reason),
+            reason: ReasonValue::Decision(reason),
+        }
+    }
+}
+
+impl From<Trouble> for ReasonLabel {
+    fn from(trouble: Trouble) -> Self {
+        Self {
+            reason: ReasonValue::Diagnosis(trouble),
         }
     }
 }
@@ -309,5 +339,18 @@ mod tests {
             text.contains("first_consumer_waiting_subjects{reason=\"Unschedulable\"} 0\n"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn the_gauge_of_diagnoses_counts_each_of_a_subject() {
+        let metrics = Metrics::new();
+        let none = BTreeSet::new();
+        let (worker, launcher) = (Trouble::WorkerFailing, Trouble::LauncherUnschedulable);
+        metrics.diagnosed(&none, &[worker, launcher].into());
+        metrics.diagnosed(&[worker, launcher].into(), &[launcher].into());
+        let text = metrics.text(Duration::ZERO);
+        for line in ["{reason=\"WorkerFailing\"} 0", "{reason=\"LauncherUnschedulable\"} 1"] {
+            assert!(text.contains(&format!("first_consumer_diagnoses{line}\n")), "{text}");
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! Index and subject to [`Observed`]: all that the decision may know.
 
+mod allowance;
+
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -7,7 +9,7 @@ use k8s_openapi::jiff::Timestamp;
 
 use crate::api::{
     ClaimPhase, DataVolumePhase, Pod, PodPhase, Scheduled, Strings, Template, View as _, VirtualMachine,
-    VirtualMachineInstance, VmiPhase,
+    VirtualMachineInstance, VmiPhase, Volume, VolumeKind,
 };
 use crate::claim::Claim;
 use crate::index::{Index, own_subject, sidecar_claims};
@@ -17,6 +19,8 @@ use crate::peers::Peers;
 use crate::placement::{Inputs, Placement, Refusal};
 use crate::pod::{Marks, Owner};
 use crate::policy::{Permission, Policy, permission};
+
+pub use allowance::Allowance;
 
 /// What the caches hold about one subject.
 #[derive(Clone, Debug)]
@@ -29,6 +33,8 @@ pub struct Observed {
     pub state: State,
     /// Whether its Namespace is being deleted.
     pub namespace_terminating: bool,
+    /// What the API server lets into its Namespace.
+    pub allowance: Allowance,
     /// Whether a VM and a VMI have its name, and the VM does not control the VMI.
     pub name_conflict: bool,
     /// When the VMI was created.
@@ -42,7 +48,7 @@ pub struct Observed {
     /// A live launcher.
     pub launcher: Option<Arc<str>>,
     /// A live pod that is nobody's first-consumer pod and lists a claim that needs.
-    pub foreign_consumer: Option<Arc<str>>,
+    pub foreign_consumer: Option<Foreign>,
     /// The pod that has the subject's fixed name.
     pub pod: Named,
     /// Labels of the template.
@@ -84,18 +90,33 @@ pub struct Expanded {
 /// A boot volume and its claim.
 #[derive(Clone, Debug)]
 pub struct Disk {
+    /// Name of the volume in the VM's spec.
+    pub volume: Arc<str>,
+    /// Whether the VM names a DataVolume, and not a claim.
+    pub names_data_volume: bool,
     /// Name of the claim.
     pub name: Arc<str>,
     /// The claim, if it exists.
     pub claim: Option<Claim>,
     /// Phase of the DataVolume, whether or not its claim exists.
     pub data_volume: Option<DataVolumePhase>,
+    /// What CDI says of a DataVolume that is not filled.
+    pub data_volume_words: Option<Arc<str>>,
     /// Whether the DataVolume is being deleted.
     pub data_volume_terminating: bool,
     /// Whether a live worker pod is controlled by the claim.
     pub worker: bool,
     /// A live pod, not the subject's own, that lists the claim.
     pub user: Option<Arc<str>>,
+}
+
+/// A pod that is nobody's first-consumer pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Foreign {
+    /// Its name.
+    pub name: Arc<str>,
+    /// What the scheduler says of it.
+    pub scheduled: Scheduled,
 }
 
 /// The pod of a subject's fixed name.
@@ -208,6 +229,7 @@ pub fn observe(index: &Index, subject: &Key, policy: Policy, expanded: Option<&E
         owner: owner(vm, vmi),
         state,
         namespace_terminating: namespace.is_some_and(crate::api::Meta::terminating),
+        allowance: Allowance::of(index, &subject.namespace),
         name_conflict: name_conflict(vm, vmi),
         vmi_created: vmi.and_then(|vmi| vmi.meta().creation_timestamp),
         permission: permission(policy, state, vm, vmi, namespace),
@@ -321,11 +343,11 @@ fn name_conflict(vm: Option<&VirtualMachine>, vmi: Option<&VirtualMachineInstanc
 
 fn disks(index: &Index, subject: &Key, template: &Template) -> Vec<Disk> {
     let boot = template.spec.volumes.iter().filter(|volume| !volume.hotpluggable);
-    boot.filter_map(|volume| Some(disk(index, subject, volume.claim()?)))
+    boot.filter_map(|volume| Some(disk(index, subject, volume, volume.claim()?)))
         .collect()
 }
 
-fn disk(index: &Index, subject: &Key, name: &Arc<str>) -> Disk {
+fn disk(index: &Index, subject: &Key, volume: &Volume, name: &Arc<str>) -> Disk {
     let key = subject.sibling(name);
     let data_volume = index.data_volume(&key);
     let claim = index.claim(&key).map(|claim| index.read_claim(claim));
@@ -333,8 +355,11 @@ fn disk(index: &Index, subject: &Key, name: &Arc<str>) -> Disk {
     let controlled = |pod: &Pod| pod.meta().controller().is_some_and(|owner| Some(&owner.uid) == uid);
     let live = || index.pods_of_claim(&key).filter(|pod| pod.live());
     Disk {
+        volume: Arc::clone(&volume.name),
+        names_data_volume: matches!(volume.kind, VolumeKind::DataVolume(_)),
         name: Arc::clone(name),
         data_volume: data_volume.map(|data_volume| data_volume.phase()),
+        data_volume_words: data_volume.and_then(|data_volume| data_volume.unmet("Running")?.message.clone()),
         data_volume_terminating: data_volume.is_some_and(|data_volume| data_volume.meta().terminating()),
         worker: live().any(|pod| controlled(pod)),
         user: live()
@@ -360,14 +385,17 @@ fn extra_claims(index: &Index, subject: &Key, template: &Template) -> Vec<Claim>
         .collect()
 }
 
-fn foreign_consumer(index: &Index, subject: &Key, disks: &[Disk]) -> Option<Arc<str>> {
+fn foreign_consumer(index: &Index, subject: &Key, disks: &[Disk]) -> Option<Foreign> {
     let needing = disks
         .iter()
         .filter(|disk| disk.claim.as_ref().is_some_and(|claim| claim.needs));
     let keys: Vec<Key> = needing.map(|disk| subject.sibling(&disk.name)).collect();
     let mut pods = keys.iter().flat_map(|key| index.pods_of_claim(key));
     let foreign = pods.find(|pod| pod.live() && own_subject(pod).is_none());
-    foreign.map(|pod| Arc::clone(&pod.meta().name))
+    foreign.map(|pod| Foreign {
+        name: Arc::clone(&pod.meta().name),
+        scheduled: pod.scheduled(),
+    })
 }
 
 fn named(index: &Index, subject: &Key) -> Named {

@@ -139,3 +139,24 @@ fn asked(meta: &Meta) -> Option<bool> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_word_of_the_flags_is_understood_and_no_other() {
+        let halted = ["opt-in", "all", "none"].map(str::parse::<HaltedVms>);
+        assert_eq!(halted, [HaltedVms::OptIn, HaltedVms::All, HaltedVms::None].map(Ok));
+        let started = ["fallback", "always", "none"].map(str::parse::<StartedVms>);
+        assert_eq!(
+            started,
+            [StartedVms::Fallback, StartedVms::Always, StartedVms::None].map(Ok)
+        );
+        assert_eq!("some".parse::<HaltedVms>().unwrap_err(), "expected opt-in, all or none");
+        assert_eq!(
+            "".parse::<StartedVms>().unwrap_err(),
+            "expected fallback, always or none"
+        );
+    }
+}

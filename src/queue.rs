@@ -93,6 +93,8 @@ impl Queue {
             };
             match due {
                 Some(due) => tokio::select! {
+                    // One order for all: a schedule can be repeated.
+                    biased;
                     () = bell => {}
                     () = sleep_until(due) => {}
                 },

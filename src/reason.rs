@@ -1,6 +1,11 @@
-//! The closed list of reasons, and their text for events, logs, metrics and `explain`.
+//! The closed lists of reasons, of decisions here and of diagnoses in [`Trouble`], and their text for events, logs, metrics
+//! and `explain`.
+
+mod trouble;
 
 use std::fmt;
+
+pub use trouble::Trouble;
 
 /// Why a decision is what it is. The names are stable: events, metrics and tests use them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use k8s_openapi::jiff::Timestamp;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -14,9 +13,11 @@ use tracing::{info, warn};
 
 use crate::admin::{Admin, Endpoints, Heartbeat};
 use crate::cli::Run;
-use crate::cluster::client::Clients;
+use crate::clock::Clock;
+use crate::cluster::client::{Clients, Observer};
 use crate::cluster::events::events;
 use crate::cluster::watch::{self, Listener, SharedIndex, Synced, Watches, lock};
+use crate::decide::Settings;
 use crate::index::Changed;
 use crate::leader::{Election, Leadership};
 use crate::metrics::{CONTENT_TYPE, Metrics};
@@ -39,100 +40,204 @@ const FAREWELL: Duration = Duration::from_secs(10);
 /// Runs the controller until SIGTERM or SIGINT; a second signal ends the process at once. An error means that it could
 /// not start.
 pub async fn run(flags: Run) -> anyhow::Result<()> {
-    let stop = CancellationToken::new();
     let metrics = Arc::new(Metrics::new());
-    let observer = Arc::clone(&metrics);
-    let clients = Clients::new(
-        &flags.target(),
-        Arc::new(move |verb, code| observer.request(verb, code)),
-    )
-    .await?;
-    let queue = Queue::new();
-    let index = SharedIndex::default();
-    // Everything that is served in the end, each ended by its own token: first the work, then what the work needs.
-    let mut tasks = JoinSet::new();
-    let services = CancellationToken::new();
-
-    let leadership = if flags.leader_elect {
-        let (index, queue) = (Arc::clone(&index), queue.clone());
-        let gained = move || {
-            for subject in lock(&index).subjects() {
-                queue.add(subject);
-            }
-        };
-        let (election, leadership) = Election::new(
-            clients.lease.clone(),
-            flags.pod_namespace.clone(),
-            flags.pod_name.clone().unwrap_or_default(),
-            gained,
-        );
-        tasks.spawn(election.run(services.clone()));
-        leadership
-    } else {
-        Leadership::always()
-    };
-    let (events, publisher) = events(clients.read.clone());
-    tasks.spawn(publisher.run(services.clone()));
-
-    let mut watching = JoinSet::new();
-    let synced = watch::start(
-        &Watches {
-            client: clients.read.clone(),
-            namespace: flags.watch_namespace.clone(),
-            index: Arc::clone(&index),
-            listener: Arc::new(Told {
-                queue: queue.clone(),
-                metrics: Arc::clone(&metrics),
-            }),
-        },
-        &mut watching,
-    );
-    let worker = Arc::new(Worker {
-        index,
-        queue: queue.clone(),
-        settings: flags.settings(),
-        client: clients.write.clone(),
-        leadership,
-        events,
-        metrics: Arc::clone(&metrics),
-        expansions: Semaphore::new(EXPANSIONS),
-        pace: Pace::new(flags.create_rate),
-        memories: Memories::default(),
+    let clients = Clients::new(&flags.target(), observer(&metrics)).await?;
+    let candidate = flags.leader_elect.then(|| Candidate {
+        namespace: flags.pod_namespace.clone(),
+        name: flags.pod_name.clone().unwrap_or_default(),
     });
-    let heartbeat = Arc::new(Heartbeat::new(3 * BEAT));
-    let admin = admin(&flags, &worker, &heartbeat, synced.clone()).await?;
-    tasks.spawn(admin.serve(services.clone()));
+    let controller = Controller::start(Setup {
+        clients,
+        settings: flags.settings(),
+        namespace: flags.watch_namespace.clone(),
+        create_rate: flags.create_rate,
+        candidate,
+        metrics,
+        clock: Clock::default(),
+    });
+    let admin = Admin::bind(flags.listen, controller.endpoints()).await;
+    let admin = admin.with_context(|| format!("cannot listen on {}", flags.listen))?;
+    let served = CancellationToken::new();
+    let serving = tokio::spawn(admin.serve(served.clone()));
+    let stop = CancellationToken::new();
     signals(stop.clone())?;
     info!(version = env!("CARGO_PKG_VERSION"), "started");
 
-    let mut workers = JoinSet::new();
-    for _ in 0..WORKERS {
-        workers.spawn(work(
-            Arc::clone(&worker),
-            synced.clone(),
-            Arc::clone(&heartbeat),
-            stop.clone(),
-        ));
-    }
     stop.cancelled().await;
     info!("stopping");
-    queue.close();
-    // Pods are left as they are: the next leader finds them by their names.
-    if timeout(FAREWELL, workers.join_all()).await.is_err() {
-        warn!("some requests did not end in time");
-    }
-    watching.shutdown().await;
-    services.cancel();
-    if timeout(FAREWELL, tasks.join_all()).await.is_err() {
-        warn!("the lease, events or metrics did not end in time");
+    controller.stop().await;
+    served.cancel();
+    if timeout(FAREWELL, serving).await.is_err() {
+        warn!("the metrics did not end in time");
     }
     Ok(())
+}
+
+/// Counts every request.
+#[must_use]
+pub fn observer(metrics: &Arc<Metrics>) -> Observer {
+    let metrics = Arc::clone(metrics);
+    Arc::new(move |verb, code| metrics.request(verb, code))
+}
+
+/// Everything that a controller needs.
+pub struct Setup {
+    /// Whom it talks to.
+    pub clients: Clients,
+    /// What decides.
+    pub settings: Settings,
+    /// The only Namespace that it serves, or all.
+    pub namespace: Option<String>,
+    /// How many pods it creates a second at most.
+    pub create_rate: u32,
+    /// Its part in the leader election. Without one it always leads.
+    pub candidate: Option<Candidate>,
+    /// What it counts.
+    pub metrics: Arc<Metrics>,
+    /// The time of day.
+    pub clock: Clock,
+}
+
+/// A part in the leader election.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// Namespace of the Lease.
+    pub namespace: String,
+    /// The name of this process; every replica needs its own.
+    pub name: String,
+}
+
+/// A running controller. Dropping it ends it as a crash would.
+pub struct Controller {
+    worker: Arc<Worker>,
+    synced: Synced,
+    heartbeat: Arc<Heartbeat>,
+    /// Ends the workers that still wait for the first lists.
+    stop: CancellationToken,
+    workers: JoinSet<()>,
+    watching: JoinSet<()>,
+    /// What the work needs: it ends after the work.
+    services: CancellationToken,
+    tasks: JoinSet<()>,
+}
+
+impl Controller {
+    /// Starts a controller on this runtime.
+    #[must_use]
+    pub fn start(setup: Setup) -> Self {
+        let queue = Queue::new();
+        let index = SharedIndex::default();
+        let mut tasks = JoinSet::new();
+        let services = CancellationToken::new();
+        let leadership = match setup.candidate {
+            None => Leadership::always(),
+            Some(candidate) => {
+                let (index, queue) = (Arc::clone(&index), queue.clone());
+                let gained = move || {
+                    for subject in lock(&index).subjects() {
+                        queue.add(subject);
+                    }
+                };
+                let (election, leadership) =
+                    Election::new(setup.clients.lease, candidate.namespace, candidate.name, gained);
+                tasks.spawn(election.run(services.clone()));
+                leadership
+            }
+        };
+        let (events, publisher) = events(setup.clients.read.clone(), setup.clock.clone());
+        tasks.spawn(publisher.run(services.clone()));
+
+        let mut watching = JoinSet::new();
+        let synced = watch::start(
+            &Watches {
+                client: setup.clients.read,
+                namespace: setup.namespace,
+                index: Arc::clone(&index),
+                listener: Arc::new(Told {
+                    queue: queue.clone(),
+                    metrics: Arc::clone(&setup.metrics),
+                }),
+            },
+            &mut watching,
+        );
+        let worker = Arc::new(Worker {
+            index,
+            queue,
+            settings: setup.settings,
+            client: setup.clients.write,
+            leadership,
+            events,
+            metrics: setup.metrics,
+            expansions: Semaphore::new(EXPANSIONS),
+            pace: Pace::new(setup.create_rate),
+            memories: Memories::default(),
+            clock: setup.clock,
+        });
+        let heartbeat = Arc::new(Heartbeat::new(3 * BEAT));
+        let stop = CancellationToken::new();
+        let mut workers = JoinSet::new();
+        for _ in 0..WORKERS {
+            workers.spawn(work(
+                Arc::clone(&worker),
+                synced.clone(),
+                Arc::clone(&heartbeat),
+                stop.clone(),
+            ));
+        }
+        Self {
+            worker,
+            synced,
+            heartbeat,
+            stop,
+            workers,
+            watching,
+            services,
+            tasks,
+        }
+    }
+
+    /// What `/livez`, `/readyz` and `/metrics` show of it.
+    #[must_use]
+    pub fn endpoints(&self) -> Endpoints {
+        let (worker, heartbeat, synced) = (
+            Arc::clone(&self.worker),
+            Arc::clone(&self.heartbeat),
+            self.synced.clone(),
+        );
+        Endpoints {
+            alive: Box::new(move || heartbeat.check()),
+            ready: Box::new(move || match synced.missing() {
+                missing if missing.is_empty() => Ok(()),
+                missing => Err(format!("not listed yet: {}", missing.join(", "))),
+            }),
+            metrics: Box::new(move || {
+                let wait = worker.memories.oldest_wait(worker.clock.now());
+                (worker.metrics.text(wait), CONTENT_TYPE)
+            }),
+        }
+    }
+
+    /// Ends it in order: first the work, then what the work needs. Pods are left as they are: the next leader finds them by
+    /// their names.
+    pub async fn stop(mut self) {
+        self.stop.cancel();
+        self.worker.queue.close();
+        if timeout(FAREWELL, self.workers.join_all()).await.is_err() {
+            warn!("some requests did not end in time");
+        }
+        self.watching.shutdown().await;
+        self.services.cancel();
+        if timeout(FAREWELL, self.tasks.join_all()).await.is_err() {
+            warn!("the lease or events did not end in time");
+        }
+    }
 }
 
 /// Takes turns until the queue is closed. No decision is taken before every kind has been listed once.
 async fn work(worker: Arc<Worker>, synced: Synced, heartbeat: Arc<Heartbeat>, stop: CancellationToken) {
     loop {
         tokio::select! {
+            biased;
             () = synced.wait() => break,
             () = stop.cancelled() => return,
             () = tokio::time::sleep(BEAT) => heartbeat.beat(),
@@ -146,26 +251,6 @@ async fn work(worker: Arc<Worker>, synced: Synced, heartbeat: Arc<Heartbeat>, st
         }
         heartbeat.beat();
     }
-}
-
-async fn admin(flags: &Run, worker: &Arc<Worker>, heartbeat: &Arc<Heartbeat>, synced: Synced) -> anyhow::Result<Admin> {
-    let (worker, heartbeat) = (Arc::clone(worker), Arc::clone(heartbeat));
-    let endpoints = Endpoints {
-        alive: Box::new(move || heartbeat.check()),
-        ready: Box::new(move || match synced.missing() {
-            missing if missing.is_empty() => Ok(()),
-            missing => Err(format!("not listed yet: {}", missing.join(", "))),
-        }),
-        metrics: Box::new(move || {
-            (
-                worker.metrics.text(worker.memories.oldest_wait(Timestamp::now())),
-                CONTENT_TYPE,
-            )
-        }),
-    };
-    Admin::bind(flags.listen, endpoints)
-        .await
-        .with_context(|| format!("cannot listen on {}", flags.listen))
 }
 
 /// The first signal ends the work in order, the second the process.

@@ -1,6 +1,6 @@
 //! What a worker does with one subject: a turn of the decision, its effect, and the telling of it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -11,12 +11,14 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
-use crate::announce::{self, Announcement};
+use crate::announce::{self, Announcement, Stuck};
+use crate::clock::Clock;
 use crate::cluster::events::Events;
 use crate::cluster::execute::execute;
 use crate::cluster::expand::expand;
 use crate::cluster::watch::{SharedIndex, lock};
 use crate::decide::{Decision, Effect, Settings, Turn, turn};
+use crate::diagnose::{Diagnosis, Evidence, diagnose};
 use crate::leader::Leadership;
 use crate::memory::{Expanding, Memory, Outcome};
 use crate::metrics::Metrics;
@@ -24,7 +26,7 @@ use crate::name::{Key, pod_name};
 use crate::observe::Observed;
 use crate::pace::Pace;
 use crate::queue::Queue;
-use crate::reason::Reason;
+use crate::reason::{Reason, Trouble};
 
 /// What all workers share.
 pub struct Worker {
@@ -48,6 +50,8 @@ pub struct Worker {
     pub pace: Pace,
     /// What is remembered of each subject.
     pub memories: Memories,
+    /// The time of day.
+    pub clock: Clock,
 }
 
 /// What is remembered of each subject.
@@ -59,6 +63,36 @@ struct Remembered {
     memory: Memory,
     /// The last decision, for the log and for the waiting gauge.
     shown: Option<(Reason, bool)>,
+    /// What the last diagnosis has found, for the gauge.
+    troubles: BTreeSet<Trouble>,
+    /// What is stuck, as far as an Event has said it.
+    told: Option<Stuck>,
+    /// A deletion that is announced when the pod is gone.
+    farewell: Option<Box<Farewell>>,
+}
+
+impl Remembered {
+    /// Notes what is stuck. Whether that is new, and has to be said.
+    fn news(&mut self, stuck: Option<Stuck>) -> bool {
+        let before = std::mem::replace(&mut self.told, stuck);
+        self.told.is_some() && self.told != before
+    }
+}
+
+/// The API server has taken our deletion, but a finalizer holds the pod.
+#[derive(Clone, Debug)]
+struct Farewell {
+    outcome: Outcome,
+    observed: Observed,
+    decision: Decision,
+    began: Timestamp,
+}
+
+impl Farewell {
+    fn is_over(&self, observed: &Observed) -> bool {
+        let own = |observed: &Observed| observed.own_pod().map(|pod| pod.uid.clone());
+        own(observed) != own(&self.observed)
+    }
 }
 
 impl Memories {
@@ -86,29 +120,37 @@ impl Memories {
 impl Worker {
     /// Gives a subject its turn.
     pub async fn serve(self: &Arc<Self>, subject: &Key) {
-        let now = Timestamp::now();
-        let Turn {
-            observed,
-            decision,
-            effect,
-            ..
-        } = {
+        let now = self.clock.now();
+        let (turn, diagnosis) = {
             let mut index = lock(&self.index);
-            let turn = self.memories.with(subject, |remembered| {
-                turn(&index, subject, &self.settings, &mut remembered.memory, now)
+            let (turn, diagnosis) = self.memories.with(subject, |remembered| {
+                let memory = &mut remembered.memory;
+                let turn = turn(&index, subject, &self.settings, memory, now);
+                let onsets = Some(&mut memory.onsets);
+                let diagnosis = diagnose(&index, &turn.observed, &Evidence::default(), onsets, now);
+                (turn, diagnosis)
             });
             // Under the same lock: two peers must not both find that nobody acts.
             for peer in index.note(subject, turn.standing.clone()) {
                 self.queue.add(peer);
             }
-            turn
+            (turn, diagnosis)
         };
-        self.show(&observed, &decision);
-        self.wake(subject, &decision, now);
-        if self.leadership.leads()
-            && let Some(announcement) = announce::of_decision(&decision, &observed)
-        {
-            self.announce(announcement);
+        let Turn {
+            observed,
+            decision,
+            effect,
+            ..
+        } = turn;
+        self.show(&observed, &decision, &diagnosis);
+        self.take_leave(&observed, now);
+        let wake_at = [decision.wake_at, diagnosis.wake_at];
+        self.wake(subject, wake_at.into_iter().flatten().min(), now);
+        if self.leadership.leads() {
+            if let Some(announcement) = announce::of_decision(&decision, &observed) {
+                self.announce(announcement);
+            }
+            self.tell_stuck(&diagnosis, &decision, &observed);
         }
         if effect == Effect::Nothing || !self.leadership.leads() {
             if observed.owner.is_none() && observed.own_pod().is_none() {
@@ -127,10 +169,22 @@ impl Worker {
         let Some(outcome) = execute(&self.client, subject, effect).await else {
             return;
         };
-        let done = Timestamp::now();
-        self.tell(&outcome, &observed, &decision, now, done);
-        self.memories
-            .with(subject, |remembered| remembered.memory.record(outcome, &observed, done));
+        let done = self.clock.now();
+        let held = matches!(outcome, Outcome::Deleted { held: true, .. });
+        if !held {
+            self.tell(&outcome, &observed, &decision, now, done);
+        }
+        self.memories.with(subject, |remembered| {
+            remembered.memory.record(outcome.clone(), &observed, done);
+            remembered.farewell = held.then(|| {
+                Box::new(Farewell {
+                    outcome,
+                    observed,
+                    decision,
+                    began: now,
+                })
+            });
+        });
         self.queue.add(subject.clone());
     }
 
@@ -152,24 +206,57 @@ impl Worker {
                 }
             }
             worker.memories.with(&subject, |remembered| {
-                remembered.memory.expansion.end(outcome, Timestamp::now());
+                remembered.memory.expansion.end(outcome, worker.clock.now());
             });
             worker.queue.add(subject);
         });
     }
 
-    fn wake(&self, subject: &Key, decision: &Decision, now: Timestamp) {
-        if let Some(at) = decision.wake_at {
+    fn wake(&self, subject: &Key, at: Option<Timestamp>, now: Timestamp) {
+        if let Some(at) = at {
             self.queue.add_at(subject.clone(), Instant::now() + between(now, at));
         }
     }
 
-    /// Keeps the gauge of waiting subjects, and logs what is new.
-    fn show(&self, observed: &Observed, decision: &Decision) {
+    /// Says once what is stuck, and again only when it is something else.
+    fn tell_stuck(&self, diagnosis: &Diagnosis, decision: &Decision, observed: &Observed) {
+        let subject = &observed.subject;
+        let (stuck, announcement) = announce::of_diagnosis(diagnosis, decision, observed).unzip();
+        let announcement = self.memories.with(subject, |remembered| {
+            let news = remembered.news(stuck);
+            announcement.filter(|_| news)
+        });
+        if let Some(announcement) = announcement {
+            info!(%subject, note = announcement.note, "a disk is stuck");
+            self.announce(announcement);
+        }
+    }
+
+    /// Tells of a deletion that a finalizer has held up.
+    fn take_leave(&self, observed: &Observed, now: Timestamp) {
+        let over = self.memories.with(&observed.subject, |remembered| {
+            remembered.farewell.take_if(|farewell| farewell.is_over(observed))
+        });
+        if let Some(farewell) = over {
+            self.tell(
+                &farewell.outcome,
+                &farewell.observed,
+                &farewell.decision,
+                farewell.began,
+                now,
+            );
+        }
+    }
+
+    /// Keeps the gauges of waiting subjects and of diagnoses, and logs what is new.
+    fn show(&self, observed: &Observed, decision: &Decision, diagnosis: &Diagnosis) {
         let shown = (decision.reason, observed.needs());
-        let before = self
-            .memories
-            .with(&observed.subject, |remembered| remembered.shown.replace(shown));
+        let troubles: BTreeSet<Trouble> = diagnosis.findings.iter().map(|finding| finding.trouble).collect();
+        let before = self.memories.with(&observed.subject, |remembered| {
+            self.metrics.diagnosed(&remembered.troubles, &troubles);
+            remembered.troubles = troubles;
+            remembered.shown.replace(shown)
+        });
         let waiting = |(reason, needs): (Reason, bool)| needs.then_some(reason);
         self.metrics.waits(before.and_then(waiting), waiting(shown));
         if before != Some(shown) {
@@ -232,4 +319,26 @@ fn observe(histogram: &Histogram, from: Option<Timestamp>, to: Timestamp) {
 fn between(earlier: Timestamp, later: Timestamp) -> Duration {
     let duration: SignedDuration = later.duration_since(earlier);
     duration.try_into().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_stuck_is_said_once_and_again_only_after_something_else() {
+        let mut remembered = Remembered::default();
+        let stuck = |reason: &str, disk: &str| Some((reason.to_owned(), disk.into()));
+        let said = [
+            (stuck("WorkerFailing", "root"), true),
+            (stuck("WorkerFailing", "root"), false),
+            (stuck("WorkerFailing", "data"), true),
+            (stuck("ClaimMissing", "data"), true),
+            (None, false),
+            (stuck("ClaimMissing", "data"), true),
+        ];
+        for (number, (stuck, news)) in said.into_iter().enumerate() {
+            assert_eq!(remembered.news(stuck), news, "{number}");
+        }
+    }
 }

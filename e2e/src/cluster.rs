@@ -9,7 +9,7 @@ use crate::stand_in::{self, StandIns};
 use crate::suite::Shared;
 
 /// Storage classes and CSI drivers beside the real local-path.
-const STORAGE: &str = include_str!("../stand_in_storage.yaml");
+pub(crate) const STORAGE: &str = include_str!("../stand_in_storage.yaml");
 
 /// The user that the product's requests come from.
 pub const ACCOUNT: &str = "system:serviceaccount:first-consumer:first-consumer";
@@ -38,14 +38,15 @@ impl Cluster {
 
     /// Lets the neighbours in.
     pub async fn populate(plane: ControlPlane, neighbours: stand_in::Options) -> Result<Self> {
-        let stand_ins = StandIns::start(
+        let mut stand_ins = StandIns::start(
             plane.client_as(User::Cdi).await?,
             plane.client_as(User::VirtController).await?,
             plane.client_as(User::CsiProvisioner).await?,
             neighbours,
         )
         .await?;
-        plane.apply(&stand_ins.virt_api_manifests()).await?;
+        let virt_api = stand_ins.serve_virt_api().await?;
+        plane.apply(&virt_api).await?;
         Ok(Self { plane, stand_ins })
     }
 }

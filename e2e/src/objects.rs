@@ -9,8 +9,10 @@ pub const LOCAL_PATH: &str = "local-path";
 #[derive(Clone, Debug)]
 pub struct Vm {
     name: String,
-    disks: Vec<(String, String)>,
+    disks: Vec<Value>,
+    existing_disks: Vec<(String, bool)>,
     plain_claims: Vec<String>,
+    guest_memory: String,
     run_strategy: &'static str,
     annotations: Value,
     disk_annotations: Value,
@@ -26,7 +28,9 @@ impl Vm {
         Self {
             name: name.into(),
             disks: Vec::new(),
+            existing_disks: Vec::new(),
             plain_claims: Vec::new(),
+            guest_memory: "1Gi".into(),
             run_strategy: "Halted",
             annotations: json!({}),
             disk_annotations: json!({}),
@@ -47,8 +51,14 @@ impl Vm {
 
     /// With a DataVolume of its own, on a class.
     #[must_use]
-    pub fn disk(mut self, name: &str, class: &str) -> Self {
-        self.disks.push((name.into(), class.into()));
+    pub fn disk(self, name: &str, class: &str) -> Self {
+        self.data_volume(data_volume(name, class))
+    }
+
+    /// With this DataVolume of its own.
+    #[must_use]
+    pub fn data_volume(mut self, data_volume: Value) -> Self {
+        self.disks.push(data_volume);
         self
     }
 
@@ -57,6 +67,27 @@ impl Vm {
     pub fn two_disks(self, class: &str) -> Self {
         let [root, data] = [format!("{}-root", self.name), format!("{}-data", self.name)];
         self.disk(&root, class).disk(&data, class)
+    }
+
+    /// With a DataVolume that exists beside it.
+    #[must_use]
+    pub fn existing_disk(mut self, name: &str) -> Self {
+        self.existing_disks.push((name.into(), false));
+        self
+    }
+
+    /// With a DataVolume that exists beside it and is plugged in while it runs.
+    #[must_use]
+    pub fn hotplugged(mut self, name: &str) -> Self {
+        self.existing_disks.push((name.into(), true));
+        self
+    }
+
+    /// With so much memory.
+    #[must_use]
+    pub fn guest_memory(mut self, quantity: &str) -> Self {
+        self.guest_memory = quantity.into();
+        self
     }
 
     /// With a claim that exists beside it.
@@ -125,11 +156,13 @@ impl Vm {
         self
     }
 
-    /// Names of its claims, in spec order.
+    /// Names of the claims that it boots with, in spec order.
     #[must_use]
     pub fn claims(&self) -> Vec<String> {
-        let disks = self.disks.iter().map(|(name, _)| name);
-        disks.chain(&self.plain_claims).cloned().collect()
+        let disks = self.disks.iter().map(name_of);
+        let existing = self.existing_disks.iter().filter(|(_, hotplugged)| !hotplugged);
+        let existing = existing.map(|(name, _)| name).chain(&self.plain_claims);
+        disks.chain(existing.cloned()).collect()
     }
 
     /// The spec of its VMI.
@@ -139,28 +172,38 @@ impl Vm {
         let disks = self
             .disks
             .iter()
-            .map(|(name, _)| json!({"name": name, "dataVolume": {"name": name}}));
+            .map(name_of)
+            .map(|name| json!({"name": name, "dataVolume": {"name": name}}));
+        let existing = self.existing_disks.iter().map(|(name, hotplugged)| {
+            let mut volume = json!({"name": name, "dataVolume": {"name": name}});
+            if *hotplugged {
+                volume["dataVolume"]["hotpluggable"] = json!(true);
+            }
+            volume
+        });
         let claims = self
             .plain_claims
             .iter()
             .map(|name| json!({"name": name, "persistentVolumeClaim": {"claimName": name}}));
-        spec["volumes"] = disks.chain(claims).collect();
-        spec["domain"]["devices"]["disks"] = self
-            .claims()
+        let volumes: Vec<Value> = disks.chain(existing).chain(claims).collect();
+        spec["domain"]["devices"]["disks"] = volumes
             .iter()
-            .map(|name| json!({"name": name, "disk": {"bus": "virtio"}}))
+            .map(|volume| json!({"name": volume["name"], "disk": {"bus": "virtio"}}))
             .collect();
-        spec["domain"]["memory"]["guest"] = json!("1Gi");
+        spec["volumes"] = json!(volumes);
+        spec["domain"]["memory"]["guest"] = json!(self.guest_memory);
         spec
     }
 
     /// The VirtualMachine.
     #[must_use]
     pub fn object(&self) -> Value {
-        let templates = self.disks.iter().map(|(name, class)| {
-            let mut template = data_volume(name, class);
-            template["metadata"]["annotations"] = self.disk_annotations.clone();
-            json!({"metadata": template["metadata"], "spec": template["spec"]})
+        let templates = self.disks.iter().map(|disk| {
+            let mut template = json!({"metadata": disk["metadata"], "spec": disk["spec"]});
+            for (key, value) in self.disk_annotations.as_object().into_iter().flatten() {
+                template["metadata"]["annotations"][key] = value.clone();
+            }
+            template
         });
         let mut vm = json!({
             "apiVersion": "kubevirt.io/v1",
@@ -192,11 +235,12 @@ impl Vm {
     /// Its DataVolumes as objects of their own.
     #[must_use]
     pub fn data_volumes(&self) -> Vec<Value> {
-        self.disks
-            .iter()
-            .map(|(name, class)| data_volume(name, class))
-            .collect()
+        self.disks.clone()
     }
+}
+
+fn name_of(object: &Value) -> String {
+    object["metadata"]["name"].as_str().unwrap_or_default().to_owned()
 }
 
 /// A DataVolume that imports from an address that nobody reads.

@@ -1,8 +1,11 @@
 //! DataVolumes of CDI.
 
-use serde::Deserialize;
+use std::sync::Arc;
 
-use super::{Meta, view};
+use serde::{Deserialize, Deserializer};
+
+use super::{Condition, Meta, view};
+use crate::name::Key;
 
 /// A DataVolume: its phase tells what CDI is doing with the claim of the same name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -10,13 +13,54 @@ use super::{Meta, view};
 pub struct DataVolume {
     /// Metadata.
     pub metadata: Meta,
+    spec: Spec,
     status: Status,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+struct Spec {
+    source: Option<Source>,
+    pvc: Option<Storage>,
+    storage: Option<Storage>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+struct Source {
+    pvc: Option<SourceClaim>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+struct SourceClaim {
+    namespace: Arc<str>,
+    name: Arc<str>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Storage {
+    storage_class_name: Option<Arc<str>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 struct Status {
     phase: DataVolumePhase,
+    #[serde(deserialize_with = "unmet")]
+    conditions: Vec<Condition>,
+}
+
+/// Only what is not as it should be: a filled disk needs no words.
+fn unmet<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Condition>, D::Error> {
+    let mut conditions = Option::<Vec<Condition>>::deserialize(deserializer)?.unwrap_or_default();
+    conditions.retain(|condition| {
+        let reason = condition.reason.as_deref().unwrap_or_default();
+        &*condition.status != "True" && !matches!(reason, "" | "Completed") && &*condition.r#type != "Ready"
+    });
+    conditions.shrink_to_fit();
+    Ok(conditions)
 }
 
 view!(DataVolume, "cdi.kubevirt.io", "v1beta1", "DataVolume", "datavolumes", namespaced: true);
@@ -26,6 +70,38 @@ impl DataVolume {
     #[must_use]
     pub fn phase(&self) -> DataVolumePhase {
         self.status.phase
+    }
+
+    /// The condition of this type (`Bound` or `Running`), if it is not met and says why (CDI
+    /// `datavolume/conditions.go`).
+    #[must_use]
+    pub fn unmet(&self, r#type: &str) -> Option<&Condition> {
+        self.status
+            .conditions
+            .iter()
+            .find(|condition| &*condition.r#type == r#type)
+    }
+
+    /// The class that it asks for; of `spec.storage` or `spec.pvc`, one of which is set.
+    #[must_use]
+    pub fn class(&self) -> Option<&Arc<str>> {
+        let storage = self.spec.storage.as_ref().or(self.spec.pvc.as_ref());
+        storage?.storage_class_name.as_ref()
+    }
+
+    /// The claim that it clones, if it names one itself. Without a namespace it is its own (CDI
+    /// `webhooks/datavolume-validate.go`).
+    #[must_use]
+    pub fn source_claim(&self) -> Option<Key> {
+        let source = self.spec.source.as_ref()?.pvc.as_ref()?;
+        let namespace = match &*source.namespace {
+            "" => &self.metadata.namespace,
+            _ => &source.namespace,
+        };
+        Some(Key {
+            namespace: Arc::clone(namespace),
+            name: Arc::clone(&source.name),
+        })
     }
 }
 

@@ -3,7 +3,9 @@
 //! Every field has a default and unknown fields and enum values are accepted, so that no object that the API server
 //! holds can stop a watch.
 
+mod condition;
 mod data_volume;
+mod event;
 mod kube_virt;
 mod meta;
 mod namespace;
@@ -22,7 +24,9 @@ use std::fmt::Debug;
 
 use serde::de::DeserializeOwned;
 
+pub use condition::Condition;
 pub use data_volume::{DataVolume, DataVolumePhase};
+pub use event::Event;
 pub use kube_virt::{
     Architectures, BindingPlugin, Configuration, DeveloperConfiguration, KubeVirt, PermittedHostDevices, Resources,
 };
@@ -32,7 +36,7 @@ pub use network_attachment_definition::NetworkAttachmentDefinition;
 pub use node::Node;
 pub use persistent_volume::PersistentVolume;
 pub use persistent_volume_claim::{ClaimPhase, DataSource, PersistentVolumeClaim};
-pub use pod::{Pod, PodPhase, Scheduled};
+pub use pod::{Container, Pod, PodPhase, Scheduled};
 pub use resource_quota::ResourceQuota;
 pub use selector::{AntiAffinityTerm, LabelSelector, NodeSelectorTerm, Operator, Requirement};
 pub use storage_class::StorageClass;

@@ -69,6 +69,14 @@ impl PersistentVolume {
             .is_none_or(|terms| terms.iter().any(|term| term.takes(node, labels)))
     }
 
+    /// A value that the affinity names first: the node's name or host name for local volumes, a zone for others.
+    #[must_use]
+    pub fn named_place(&self) -> Option<&Arc<str>> {
+        let terms = self.required()?.iter();
+        let mut requirements = terms.flat_map(|term| term.match_expressions.iter().chain(&term.match_fields));
+        requirements.find_map(|requirement| requirement.values.first())
+    }
+
     fn required(&self) -> Option<&[NodeSelectorTerm]> {
         let required = self.spec.node_affinity.as_ref()?.required.as_ref()?;
         Some(&required.node_selector_terms)

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::{Meta, view};
+use super::{Meta, View as _, view};
+use crate::name::Key;
 
 /// A PersistentVolumeClaim.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -67,6 +68,13 @@ impl PersistentVolumeClaim {
     #[must_use]
     pub fn phase(&self) -> ClaimPhase {
         self.status.phase
+    }
+
+    /// The claim that is filled through this one: the prime claim of a population is controlled by it.
+    #[must_use]
+    pub fn fills(&self) -> Option<Key> {
+        let owner = self.metadata.controller().filter(|owner| &*owner.kind == Self::KIND)?;
+        Some(self.metadata.key().sibling(&owner.name))
     }
 
     /// The node that the scheduler selected for it.

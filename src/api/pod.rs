@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use serde::Deserialize;
+use k8s_openapi::jiff::Timestamp;
+use serde::{Deserialize, Deserializer};
 
-use super::{Meta, view};
+use super::{Condition, Meta, view};
 
 /// A Pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -20,6 +21,7 @@ pub struct Pod {
 #[serde(rename_all = "camelCase", default)]
 struct Spec {
     node_name: Option<Arc<str>>,
+    scheduler_name: Option<Arc<str>>,
     volumes: Vec<Volume>,
 }
 
@@ -36,19 +38,92 @@ struct ClaimReference {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 struct Status {
     phase: PodPhase,
-    conditions: Vec<Condition>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-struct Condition {
-    r#type: Arc<str>,
-    status: Arc<str>,
     reason: Option<Arc<str>>,
     message: Option<Arc<str>>,
+    #[serde(deserialize_with = "scheduled", rename = "conditions")]
+    scheduled: Option<Condition>,
+    #[serde(deserialize_with = "troubled", rename = "containerStatuses")]
+    containers: Vec<Container>,
+}
+
+/// Of the conditions only the scheduler's: readiness and the like come and go, and no rule reads them.
+fn scheduled<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Condition>, D::Error> {
+    let conditions = Option::<Vec<Condition>>::deserialize(deserializer)?.unwrap_or_default();
+    Ok(conditions
+        .into_iter()
+        .find(|condition| &*condition.r#type == "PodScheduled"))
+}
+
+/// Of the containers only those that could not start or have ended badly.
+fn troubled<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Container>, D::Error> {
+    let statuses = Option::<Vec<ContainerStatus>>::deserialize(deserializer)?.unwrap_or_default();
+    Ok(statuses.into_iter().filter_map(ContainerStatus::trouble).collect())
+}
+
+/// A container that could not start or has ended badly.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Container {
+    /// How often the kubelet has started it again.
+    pub restarts: u32,
+    /// Why it waits, such as `CrashLoopBackOff` or `ImagePullBackOff`; empty if it runs or has ended.
+    pub waiting: Arc<str>,
+    /// The kubelet's words, or the last that the container has left when it ended; empty if there are none.
+    pub message: Arc<str>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ContainerStatus {
+    restart_count: u32,
+    state: ContainerState,
+    last_state: ContainerState,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ContainerState {
+    waiting: Option<Waiting>,
+    terminated: Option<Terminated>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Waiting {
+    reason: Arc<str>,
+    message: Arc<str>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Terminated {
+    exit_code: i32,
+    reason: Arc<str>,
+    message: Arc<str>,
+}
+
+impl ContainerStatus {
+    fn trouble(self) -> Option<Container> {
+        let waiting = self.state.waiting.unwrap_or_default();
+        let ended = self.state.terminated.or(self.last_state.terminated);
+        let ended = ended.filter(|ended| ended.exit_code != 0);
+        // Before its first start every container is `ContainerCreating` or `PodInitializing`.
+        let starting = matches!(&*waiting.reason, "" | "ContainerCreating" | "PodInitializing");
+        if starting && ended.is_none() {
+            return None;
+        }
+        let ended = ended.map(|ended| match &*ended.message {
+            "" => ended.reason,
+            _ => ended.message,
+        });
+        Some(Container {
+            restarts: self.restart_count,
+            waiting: waiting.reason,
+            message: ended.unwrap_or(waiting.message),
+        })
+    }
 }
 
 view!(Pod, "", "v1", "Pod", "pods", namespaced: true);
@@ -100,6 +175,18 @@ impl Pod {
         !matches!(self.status.phase, PodPhase::Succeeded | PodPhase::Failed)
     }
 
+    /// Whether it has ended well.
+    #[must_use]
+    pub fn succeeded(&self) -> bool {
+        self.status.phase == PodPhase::Succeeded
+    }
+
+    /// Whether it only stands in for a launcher until the disks are there. Presence counts (KubeVirt reference A.5).
+    #[must_use]
+    pub fn temporary(&self) -> bool {
+        self.metadata.annotation("kubevirt.io/ephemeral-provisioning").is_some()
+    }
+
     /// The names of the claims that it lists, whether mounted or not.
     pub fn claims(&self) -> impl Iterator<Item = &Arc<str>> {
         self.spec
@@ -111,12 +198,7 @@ impl Pod {
     /// What the scheduler says of it.
     #[must_use]
     pub fn scheduled(&self) -> Scheduled {
-        let Some(condition) = self
-            .status
-            .conditions
-            .iter()
-            .find(|condition| &*condition.r#type == "PodScheduled")
-        else {
+        let Some(condition) = &self.status.scheduled else {
             return if self.spec.node_name.is_some() {
                 Scheduled::Yes
             } else {
@@ -129,5 +211,34 @@ impl Pod {
             (_, Some("Unschedulable")) => Scheduled::Unschedulable(condition.message.clone().unwrap_or_default()),
             _ => Scheduled::Silent,
         }
+    }
+
+    /// Since when the scheduler has said what it says of the pod; the pod's creation, if it has said nothing.
+    #[must_use]
+    pub fn scheduled_since(&self) -> Option<Timestamp> {
+        let condition = self.status.scheduled.as_ref();
+        let since = condition.and_then(|condition| condition.last_transition_time);
+        since.or(self.metadata.creation_timestamp)
+    }
+
+    /// The scheduler that it asks for.
+    #[must_use]
+    pub fn scheduler(&self) -> &str {
+        self.spec.scheduler_name.as_deref().unwrap_or("default-scheduler")
+    }
+
+    /// Its containers that could not start or have ended badly.
+    #[must_use]
+    pub fn troubled_containers(&self) -> &[Container] {
+        &self.status.containers
+    }
+
+    /// Why the kubelet or a controller has ended it: one word, and a text for a person. Empty if they say nothing.
+    #[must_use]
+    pub fn verdict(&self) -> (&str, &str) {
+        (
+            self.status.reason.as_deref().unwrap_or_default(),
+            self.status.message.as_deref().unwrap_or_default(),
+        )
     }
 }

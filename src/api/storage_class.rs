@@ -30,6 +30,12 @@ impl StorageClass {
         self.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer")
     }
 
+    /// Whether claims that name no class get this one.
+    #[must_use]
+    pub fn default_class(&self) -> bool {
+        self.metadata.annotation("storageclass.kubernetes.io/is-default-class") == Some("true")
+    }
+
     /// Whether a selected node makes somebody provision; without a provisioner only `spec.volumeName` places a claim.
     #[must_use]
     pub fn provisions(&self) -> bool {

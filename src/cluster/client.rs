@@ -10,9 +10,11 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use hyper::header::{HeaderValue, USER_AGENT};
 use hyper::{Method, Request, Response, Uri};
+use kube::client::retry::RetryPolicy;
 use kube::client::{Body, ClientBuilder, DynBody};
 use kube::config::{InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
+use tower::retry::RetryLayer;
 use tower::{BoxError, Layer, Service};
 
 /// How long one call may take. Watches are not calls: they end themselves.
@@ -115,6 +117,26 @@ impl Clients {
     /// Prepares the clients; nothing is sent yet.
     pub async fn new(target: &Target, observer: Observer) -> Result<Self, ConnectError> {
         Ok(Self::from_config(&config(target).await?, &observer)?)
+    }
+
+    /// Clients over a service instead of a connection, such as an API server in the same process: with the same layers,
+    /// apart from the limits of a connection.
+    pub fn over<S>(service: S, observer: &Observer) -> Self
+    where
+        S: Service<Request<Body>, Response = Response<Box<DynBody>>, Error = BoxError> + Clone + Send + 'static,
+        S::Future: Send + 'static,
+    {
+        let layer = ObserverLayer(Arc::clone(observer));
+        let again = RetryLayer::new(RetryPolicy::server_retry());
+        let read = ClientBuilder::new(service.clone(), "default")
+            .with_layer(&again)
+            .with_layer(&layer);
+        let write = ClientBuilder::new(service, "default").with_layer(&layer).build();
+        Self {
+            read: read.build(),
+            lease: write.clone(),
+            write,
+        }
     }
 
     /// Prepares the clients for a known configuration.

@@ -18,6 +18,7 @@ use tracing::{debug, warn};
 use super::client::{CALL_LIMIT, CallError, timed};
 use super::series::{Repeat, Series};
 use crate::announce::{Announcement, Happening, Regarding};
+use crate::clock::Clock;
 use crate::name::{DOMAIN, Uid};
 
 /// Who we are to somebody who reads an Event.
@@ -47,6 +48,7 @@ impl Events {
 /// Writes announcements, one after the other.
 pub struct Publisher {
     client: Client,
+    clock: Clock,
     waiting: mpsc::Receiver<Announcement>,
     series: Series<(Uid, Happening)>,
     /// Whether the previous write failed and the log says so.
@@ -56,10 +58,11 @@ pub struct Publisher {
 /// A place for announcements, and who writes them while [`Publisher::run`] runs. The client should be one that asks an
 /// overloaded server again.
 #[must_use]
-pub fn events(client: Client) -> (Events, Publisher) {
+pub fn events(client: Client, clock: Clock) -> (Events, Publisher) {
     let (sender, waiting) = mpsc::channel(WAITING);
     let publisher = Publisher {
         client,
+        clock,
         waiting,
         series: Series::default(),
         failing: false,
@@ -72,6 +75,7 @@ impl Publisher {
     pub async fn run(mut self, stop: CancellationToken) {
         loop {
             tokio::select! {
+                biased;
                 () = stop.cancelled() => break,
                 announcement = self.waiting.recv() => match announcement {
                     Some(announcement) => self.publish(announcement).await,
@@ -110,7 +114,7 @@ impl Publisher {
         } = announcement;
         let api = Api::<Event>::namespaced(self.client.clone(), &regarding.key.namespace);
         let topic = (regarding.uid.clone(), *happening);
-        let now = Timestamp::now();
+        let now = self.clock.now();
         match self.series.repeat(&topic, note, Instant::now()) {
             Repeat::Quiet => return Ok(()),
             Repeat::Again { name, count } => {
@@ -218,7 +222,7 @@ mod tests {
 
     /// Publishes the notes and returns what the server was asked.
     async fn publish(server: &TestServer, notes: &[&str]) -> Vec<Asked> {
-        let (events, publisher) = events(Client::try_from(server.config()).unwrap());
+        let (events, publisher) = events(Client::try_from(server.config()).unwrap(), Clock::default());
         for note in notes {
             assert!(events.announce(announcement(note)));
         }
@@ -288,7 +292,7 @@ mod tests {
     #[tokio::test]
     async fn a_worker_never_waits_even_if_nobody_writes() {
         let server = TestServer::start(echo).await;
-        let (events, _publisher) = events(Client::try_from(server.config()).unwrap());
+        let (events, _publisher) = events(Client::try_from(server.config()).unwrap(), Clock::default());
         let taken = (0..WAITING + 10).filter(|_| events.announce(announcement("a"))).count();
         assert_eq!(taken, WAITING);
     }

@@ -1,8 +1,8 @@
 //! Does what was decided, with its preconditions, and tells what came of it.
 
 use kube::api::{DeleteParams, PostParams, Preconditions};
-use kube::core::Request;
-use kube::{Api, Client};
+use kube::core::{PartialObjectMeta, Request};
+use kube::{Api, Client, ResourceExt as _};
 
 use super::client::{CALL_LIMIT, CallError, timed};
 use super::watched::Watched;
@@ -22,8 +22,9 @@ pub async fn execute(client: &Client, subject: &Key, effect: Effect) -> Option<O
             replaced,
             next_attempt,
         } => Some(match delete(client, subject, &name, &uid).await {
-            Ok(()) => Outcome::Deleted {
+            Ok(held) => Outcome::Deleted {
                 uid,
+                held,
                 replaced,
                 next_attempt,
             },
@@ -53,7 +54,8 @@ async fn create(client: &Client, subject: &Key, pod: &serde_json::Value) -> Outc
 }
 
 /// Deletes the pod if it is still the one that was decided about; one that is gone or another's is deleted already.
-async fn delete(client: &Client, subject: &Key, name: &str, uid: &Uid) -> Result<(), CallError> {
+/// Whether a finalizer holds it.
+async fn delete(client: &Client, subject: &Key, name: &str, uid: &Uid) -> Result<bool, CallError> {
     let parameters = DeleteParams {
         grace_period_seconds: Some(0),
         preconditions: Some(Preconditions {
@@ -62,9 +64,11 @@ async fn delete(client: &Client, subject: &Key, name: &str, uid: &Uid) -> Result
         }),
         ..DeleteParams::default()
     };
-    let api = Api::<Watched<Pod>>::namespaced_with(client.clone(), &subject.namespace, &());
+    let api = Api::<PartialObjectMeta<k8s_openapi::api::core::v1::Pod>>::namespaced(client.clone(), &subject.namespace);
     match timed(CALL_LIMIT, api.delete(name, &parameters)).await {
-        Err(error) if !matches!(error.code(), Some(404 | 409)) => Err(error),
-        Ok(_) | Err(_) => Ok(()),
+        // The answer is the pod as it was; one without finalizers is gone by now.
+        Ok(answer) => Ok(answer.left().is_some_and(|pod| !pod.finalizers().is_empty())),
+        Err(error) if matches!(error.code(), Some(404 | 409)) => Ok(false),
+        Err(error) => Err(error),
     }
 }

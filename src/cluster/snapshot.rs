@@ -64,7 +64,10 @@ async fn list<V: Indexed>(
     let mut page = ListParams::default().limit(PAGE);
     loop {
         let answer = match timed(limit, api.list(&page)).await {
-            Err(error) if error.code() == Some(404) => return Ok(()),
+            Err(error) if error.code() == Some(404) => {
+                lock(index).note_kind::<V>(false);
+                return Ok(());
+            }
             answer => answer.map_err(|error| SnapshotError::List(V::PLURAL, error))?,
         };
         for object in answer.items {

@@ -216,6 +216,7 @@ impl<V: Indexed> Intake<V> {
                 if self.absent {
                     info!(kind = V::KIND, "the kind exists now");
                     self.absent = false;
+                    lock(&self.index).note_kind::<V>(true);
                 }
                 self.complete(&listed);
             }
@@ -258,6 +259,7 @@ impl<V: Indexed> Intake<V> {
             InitialListFailed(error) | WatchStartFailed(error) if code(error) == Some(404) => {
                 if !self.absent {
                     self.absent = true;
+                    lock(&self.index).note_kind::<V>(false);
                     info!(
                         kind = V::KIND,
                         group = V::GROUP,

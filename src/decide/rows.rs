@@ -104,20 +104,23 @@ fn launcher_present(case: &Case) -> Option<Decision> {
 
 /// 5: somebody else is the consumer.
 fn foreign_consumer(case: &Case) -> Option<Decision> {
-    case.observed
-        .foreign_consumer
-        .as_deref()
-        .map(|pod| none(Reason::ForeignConsumer, pod))
+    let pod = case.observed.foreign_consumer.as_ref()?;
+    let why = match &pod.scheduled {
+        Scheduled::Unschedulable(text) => format!(", which no node fits: {text}"),
+        Scheduled::Gated => ", which a scheduling gate holds".to_owned(),
+        Scheduled::Silent => ", at which no scheduler has looked yet".to_owned(),
+        Scheduled::Yes => String::new(),
+    };
+    Some(none(Reason::ForeignConsumer, &format!("{}{why}", pod.name)))
 }
 
 /// 6: CDI has given up; a consumer can't help.
 fn data_volume_failed(case: &Case) -> Option<Decision> {
     let failed = |disk: &&Disk| disk.data_volume == Some(DataVolumePhase::Failed);
-    case.observed
-        .disks
-        .iter()
-        .find(failed)
-        .map(|disk| none(Reason::DataVolumeFailed, &disk.name))
+    let disk = case.observed.disks.iter().find(failed)?;
+    let words = disk.data_volume_words.iter().filter(|words| !words.is_empty());
+    let words: String = words.map(|words| format!(", {words}")).collect();
+    Some(none(Reason::DataVolumeFailed, &format!("{}{words}", disk.name)))
 }
 
 /// 7: no claim needs a consumer, and a pod that is there has done its work.

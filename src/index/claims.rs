@@ -1,9 +1,12 @@
 //! Claims, DataVolumes and volumes: they concern the subjects that name the claim.
 
+use std::sync::Arc;
+
+use super::cluster::in_namespace;
 use super::{Changed, Index, Indexed, Link, Table};
-use crate::api::{DataVolume, PersistentVolume, PersistentVolumeClaim, View as _};
+use crate::api::{DataVolume, PersistentVolume, PersistentVolumeClaim, Pod, View as _};
 use crate::claim::Claim;
-use crate::name::Key;
+use crate::name::{Key, Uid};
 
 /// The label by which KubeVirt finds the claim of a VMI's TPM and EFI state (KubeVirt
 /// `pkg/storage/backend-storage/backend-storage.go`).
@@ -37,9 +40,8 @@ impl Indexed for PersistentVolumeClaim {
         let key = self.meta().key();
         changed.extend(state_of(self));
         changed.extend(index.subjects_by_claim.of(&key).cloned());
-        // The prime claim of a population is controlled by the claim that is being filled.
-        if let Some(owner) = self.meta().controller().filter(|owner| &*owner.kind == Self::KIND) {
-            changed.extend(index.subjects_by_claim.of(&key.sibling(&owner.name)).cloned());
+        if let Some(filled) = self.fills() {
+            changed.extend(index.subjects_by_claim.of(&filled).cloned());
         }
     }
 }
@@ -71,10 +73,34 @@ impl Index {
         let class = class.and_then(|class| self.class(class));
         // DataVolume and claim have one name (CDI reference 4.1); who controls the claim is checked by UID.
         let data_volume = self.data_volume(&key);
-        let prime = self
-            .claim(&key.sibling(&format!("prime-{}", claim.meta().uid)))
-            .is_some();
+        let prime = self.prime_claim(&key, &claim.meta().uid).is_some();
         Claim::new(claim, class.map(AsRef::as_ref), data_volume.map(AsRef::as_ref), prime)
+    }
+
+    /// The claim through which CDI fills the claim of this key and UID, if it is filled that way and that has begun
+    /// (CDI `populators/populator-base.go`: `createPVCPrime`).
+    #[must_use]
+    pub fn prime_claim(&self, claim: &Key, uid: &Uid) -> Option<&Arc<PersistentVolumeClaim>> {
+        self.claim(&claim.sibling(&format!("prime-{uid}")))
+    }
+
+    /// The pods that CDI has made to fill the claim of this key and UID: those that are controlled by it or by its prime
+    /// claim. Finished ones too.
+    pub fn workers<'a>(&'a self, claim: &Key, uid: &Uid) -> impl Iterator<Item = &'a Arc<Pod>> + use<'a> {
+        let prime = self.prime_claim(claim, uid).map(|prime| prime.meta());
+        let target = (claim.clone(), uid.clone());
+        let prime = prime.map(|prime| (prime.key(), prime.uid.clone()));
+        let filled = [target].into_iter().chain(prime);
+        filled.flat_map(move |(key, uid)| {
+            let pods = self.pods_by_claim.of(&key).filter_map(|key| self.pods.get(key));
+            pods.filter(move |pod| pod.meta().controller().is_some_and(|owner| owner.uid == uid))
+        })
+    }
+
+    /// Whether claims of a Namespace are read at all. Of one without claims that can't be told.
+    #[must_use]
+    pub fn knows_claims_of(&self, namespace: &str) -> bool {
+        in_namespace(&self.claims, namespace).next().is_some()
     }
 }
 

@@ -60,6 +60,8 @@ pub struct Index {
     neighbours: Neighbours,
     /// What our own last turns say of subjects.
     standings: HashMap<Key, Standing>,
+    /// Kinds that the API server does not know.
+    absent: BTreeSet<&'static str>,
 }
 
 /// A kind that the index holds.
@@ -188,6 +190,21 @@ impl Index {
         vanished.iter().flat_map(|key| self.delete::<V>(key)).collect()
     }
 
+    /// Notes whether the API server knows a kind. It does, until somebody says otherwise.
+    pub fn note_kind<V: Indexed>(&mut self, exists: bool) {
+        if exists {
+            self.absent.remove(V::KIND);
+        } else {
+            self.absent.insert(V::KIND);
+        }
+    }
+
+    /// Whether the API server knows a kind.
+    #[must_use]
+    pub fn has_kind<V: Indexed>(&self) -> bool {
+        !self.absent.contains(V::KIND)
+    }
+
     /// Every subject: the names of VMs, of VMIs, and of what own pods were made for.
     #[must_use]
     pub fn subjects(&self) -> BTreeSet<Key> {
@@ -245,6 +262,11 @@ impl Index {
     #[must_use]
     pub fn class(&self, name: &str) -> Option<&Arc<StorageClass>> {
         self.classes.get(&Key::new("", name))
+    }
+
+    /// The storage classes.
+    pub fn classes(&self) -> impl Iterator<Item = &Arc<StorageClass>> {
+        self.classes.values()
     }
 
     /// A Namespace.

@@ -26,7 +26,12 @@ impl Indexed for Pod {
     fn concerns(&self, index: &Index, changed: &mut Changed) {
         let key = self.meta().key();
         for claim in self.claims() {
-            changed.extend(index.subjects_by_claim.of(&key.sibling(claim)).cloned());
+            let listed = key.sibling(claim);
+            changed.extend(index.subjects_by_claim.of(&listed).cloned());
+            // A worker of a prime claim fills the claim that controls it.
+            if let Some(filled) = index.claim(&listed).and_then(|claim| claim.fills()) {
+                changed.extend(index.subjects_by_claim.of(&filled).cloned());
+            }
         }
         changed.extend(launched_subject(self));
         changed.extend(own_subject(self));

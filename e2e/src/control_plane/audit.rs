@@ -31,7 +31,7 @@ pub struct Call {
     pub received: Timestamp,
     /// When it had answered.
     pub answered: Timestamp,
-    /// What was sent; recorded only for updates and patches of persistentvolumeclaims.
+    /// What was sent; the control plane records it only for updates and patches of persistentvolumeclaims.
     pub request_object: Option<Value>,
 }
 
@@ -112,6 +112,12 @@ impl Calls {
     #[must_use]
     pub fn filter(&self, take: impl Fn(&Call) -> bool) -> Self {
         Self(self.0.iter().filter(|call| take(call)).cloned().collect())
+    }
+}
+
+impl FromIterator<Call> for Calls {
+    fn from_iter<T: IntoIterator<Item = Call>>(calls: T) -> Self {
+        Self(calls.into_iter().collect())
     }
 }
 

@@ -69,7 +69,9 @@ impl NodeSpec {
             .collect()
     }
 
-    fn node(&self) -> Node {
+    /// The Node.
+    #[must_use]
+    pub fn node(&self) -> Node {
         let mut labels: BTreeMap<String, String> = [
             ("kubernetes.io/hostname", self.name.as_str()),
             ("topology.kubernetes.io/zone", &self.zone),

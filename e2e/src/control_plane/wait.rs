@@ -1,8 +1,9 @@
 //! Waiting for the cluster to become what it should.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Result, bail};
+use tokio::time::Instant;
 
 const POLL: Duration = Duration::from_millis(50);
 

@@ -187,6 +187,7 @@ fn arrive(state: &mut State, request: &Request) -> (Outcome, Option<String>) {
                 _ => (false, None),
             };
             let outcome = Outcome::Deleted {
+                held: false,
                 uid: Uid::from(&*meant.uid()),
                 replaced,
                 next_attempt,

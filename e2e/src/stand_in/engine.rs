@@ -152,6 +152,7 @@ pub async fn run<C: Controller>(
     };
     loop {
         tokio::select! {
+            biased;
             () = stop.cancelled() => return,
             Some(change) = changes.recv() => queue.controller.wakes(&change).into_iter().for_each(|key| queue.wake(key)),
             Some(expired) = queue.delays.next() => {

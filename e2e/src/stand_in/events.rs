@@ -8,7 +8,7 @@ use super::{
 };
 use crate::world::objects::Note;
 use anyhow::Result;
-use k8s_openapi::jiff::Timestamp;
+use first_consumer::clock::Clock;
 use kube::{
     Client,
     api::{Patch, PatchParams, PostParams},
@@ -40,11 +40,18 @@ pub struct Recorder {
 impl Recorder {
     /// Starts the writers; what they wrote goes into the store, too.
     #[must_use]
-    pub fn start(client: &Client, store: &Arc<Store>, tasks: &mut JoinSet<()>, stop: &CancellationToken) -> Self {
+    pub fn start(
+        client: &Client,
+        clock: &Clock,
+        store: &Arc<Store>,
+        tasks: &mut JoinSet<()>,
+        stop: &CancellationToken,
+    ) -> Self {
         let lane = |_| {
             let (sender, sayings) = mpsc::unbounded_channel();
             let lane = Lane {
                 client: client.clone(),
+                clock: clock.clone(),
                 store: store.clone(),
                 known: HashMap::new(),
             };
@@ -79,6 +86,7 @@ type Said = (Option<String>, &'static str, Note);
 
 struct Lane {
     client: Client,
+    clock: Clock,
     store: Arc<Store>,
     /// Name and count.
     known: HashMap<Said, (String, u64)>,
@@ -103,11 +111,11 @@ impl Lane {
         let said = (meta.uid.clone(), *component, note.clone());
         if let Some((name, count)) = self.known.get_mut(&said) {
             *count += 1;
-            let patch = Patch::Merge(json!({ "count": *count, "lastTimestamp": now() }));
+            let patch = Patch::Merge(json!({ "count": *count, "lastTimestamp": now(&self.clock) }));
             return Ok(api.patch(name, &PatchParams::default(), &patch).await?);
         }
         let name = meta.name.as_deref().unwrap_or_default();
-        let name = format!("{name}.{:x}", Timestamp::now().as_nanosecond());
+        let name = format!("{name}.{:x}", self.clock.now().as_nanosecond());
         let types = about.types.clone().unwrap_or_default();
         let mut event: DynamicObject = serde_json::from_value(json!({
             "metadata": { "name": name, "namespace": namespace },
@@ -118,7 +126,7 @@ impl Lane {
             "type": if note.warning { "Warning" } else { "Normal" },
             "reason": note.reason, "message": note.message, "count": 1,
             "source": { "component": component }, "reportingComponent": component,
-            "firstTimestamp": now(), "lastTimestamp": now(),
+            "firstTimestamp": now(&self.clock), "lastTimestamp": now(&self.clock),
         }))?;
         event.types = Some(Kind::Event.types());
         let event = api.create(&PostParams::default(), &event).await?;

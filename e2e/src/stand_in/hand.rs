@@ -7,6 +7,7 @@ use super::{
 };
 use crate::world::objects::Note;
 use anyhow::{Context as _, Result};
+use first_consumer::clock::Clock;
 use kube::{
     Client,
     api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
@@ -19,10 +20,8 @@ use tokio_util::sync::CancellationToken;
 
 /// Now, as the API writes times.
 #[must_use]
-pub fn now() -> String {
-    k8s_openapi::jiff::Timestamp::now()
-        .strftime("%Y-%m-%dT%H:%M:%SZ")
-        .to_string()
+pub fn now(clock: &Clock) -> String {
+    clock.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 /// What the API server said when it refused a write (403), if it did.
@@ -49,18 +48,21 @@ pub struct Hand {
     client: Client,
     /// What was seen.
     pub store: Arc<Store>,
+    /// The time of day.
+    pub clock: Clock,
     recorder: Recorder,
 }
 
 impl Hand {
     /// A hand that writes with this client; its events are written by `tasks` until `stop`.
     #[must_use]
-    pub fn new(client: Client, tasks: &mut JoinSet<()>, stop: &CancellationToken) -> Self {
+    pub fn new(client: Client, clock: &Clock, tasks: &mut JoinSet<()>, stop: &CancellationToken) -> Self {
         let store = Arc::default();
-        let recorder = Recorder::start(&client, &store, tasks, stop);
+        let recorder = Recorder::start(&client, clock, &store, tasks, stop);
         Self {
             client,
             store,
+            clock: clock.clone(),
             recorder,
         }
     }
@@ -152,6 +154,16 @@ impl Hand {
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Binds a pod to a node, as the scheduler does.
+    pub async fn bind(&self, pod: &Key, node: &str) -> Result<()> {
+        let path = format!("/api/v1/namespaces/{}/pods/{}/binding", pod.namespace, pod.name);
+        let target = json!({"apiVersion": "v1", "kind": "Node", "name": node});
+        let body = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod.name}, "target": target});
+        let request = http::Request::post(path).body(serde_json::to_vec(&body)?)?;
+        self.client.request::<Value>(request).await?;
+        Ok(())
     }
 
     /// Tells an event about an object, in the background.

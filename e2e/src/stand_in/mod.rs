@@ -5,7 +5,8 @@
 //! watches --> store --> wake-ups --> queue --> view --> model --> writes --> API server (and store)
 //! ```
 //!
-//! What is left out: clones, scratch claims, services and secrets of uploads, `Volume*Source` objects, finalizers of VMs
+//! What is left out, beside what the models leave out: services and secrets of uploads, `Volume*Source` objects, the
+//! controllers of DataSources and snapshots, the removal of the claim that a snapshot was restored to, finalizers of VMs
 //! and VMIs, KubeVirt's resource sums.
 
 mod cdi;
@@ -13,7 +14,8 @@ mod engine;
 mod events;
 mod hand;
 mod instancetypes;
-mod kind;
+pub(crate) mod kind;
+mod plane;
 mod provisioner;
 mod read;
 mod store;
@@ -21,12 +23,15 @@ mod switch;
 mod virt;
 mod virt_api;
 
+pub use provisioner::FOREIGN_POPULATOR;
 pub use virt::PLACEMENT_ANNOTATION;
 
 pub use crate::world::{cdi::Settings, provisioner::Fault};
 
 use anyhow::{Context as _, Result};
 use engine::{Change, Controller};
+use first_consumer::clock::Clock;
+use futures::future::BoxFuture;
 use hand::Hand;
 use instancetypes::Instancetypes;
 use kind::Kind;
@@ -36,6 +41,7 @@ use std::{sync::Arc, time::Duration};
 use switch::Switch;
 use tokio::{sync::mpsc, task::JoinSet, time::timeout};
 use tokio_util::sync::CancellationToken;
+use virt_api::VirtApi;
 
 /// Name of the CSI-like provisioner and of its `CSIDriver` object (`e2e/stand_in_storage.yaml`).
 pub const CSI_DRIVER: &str = "local.csi.example";
@@ -52,9 +58,14 @@ const DRIVERS: [(&str, &str); 2] = [
     (ZONAL_DRIVER, "topology.kubernetes.io/zone"),
 ];
 
+/// The provisioner of the legacy path, with its label.
+const LOCAL_PATH: (&str, &str) = ("rancher.io/local-path", "kubernetes.io/hostname");
+
 /// How the stand-ins begin.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Options {
+    /// The time of day.
+    pub clock: Clock,
     /// CDI's feature gate.
     pub cdi: Settings,
     /// virt-controller acts; later see [`StandIns::virt_controller`].
@@ -66,6 +77,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
+            clock: Clock::default(),
             cdi: Settings::default(),
             virt_controller: true,
             provisioning_takes: Duration::from_secs(1),
@@ -79,8 +91,7 @@ pub struct StandIns {
     tasks: JoinSet<()>,
     virt_controller: Group,
     instancetypes: Arc<Instancetypes>,
-    virt_api: Arc<Switch>,
-    virt_api_port: u16,
+    virt_api: Arc<VirtApi>,
     faults: Arc<provisioner::Faults>,
 }
 
@@ -92,7 +103,7 @@ impl StandIns {
         let mut tasks = JoinSet::new();
         let faults = Arc::<provisioner::Faults>::default();
 
-        let mut group = Group::new(cdi, &mut tasks, &stop);
+        let mut group = Group::new(cdi, &options.clock, &mut tasks, &stop);
         let (hand, settings) = (group.hand.clone(), options.cdi);
         group.add(
             &mut tasks,
@@ -110,20 +121,17 @@ impl StandIns {
                 settings,
             },
         );
-        group.add(&mut tasks, &stop, cdi::Populators { hand });
+        group.add(&mut tasks, &stop, cdi::Readers { hand: hand.clone() });
+        group.add(&mut tasks, &stop, cdi::Populators { hand: hand.clone() });
+        group.add(&mut tasks, &stop, cdi::ClonePopulators { hand });
         group
             .watch(&mut tasks, &stop, &cdi::KINDS, true)
             .await
             .context("CDI stand-in")?;
 
-        let mut group = Group::new(provisioner, &mut tasks, &stop);
-        let hand = group.hand.clone();
-        let takes = options.provisioning_takes;
-        for (driver, topology) in DRIVERS {
-            let (hand, faults) = (hand.clone(), faults.clone());
-            let provisioner = provisioner::Provisioner::new(hand.clone(), (driver, topology), takes, faults);
-            group.add(&mut tasks, &stop, provisioner);
-            group.add(&mut tasks, &stop, provisioner::Reclaimer { hand, driver });
+        let mut group = Group::new(provisioner, &options.clock, &mut tasks, &stop);
+        for driver in DRIVERS {
+            group.provision(&mut tasks, &stop, driver, options.provisioning_takes, &faults);
         }
         group
             .watch(&mut tasks, &stop, &provisioner::KINDS, true)
@@ -131,15 +139,13 @@ impl StandIns {
             .context("CSI provisioner stand-in")?;
 
         let instancetypes = Arc::<Instancetypes>::default();
-        let virt_api = Arc::new(Switch::new(true));
-        let server = virt_api::VirtApi {
+        let virt_api = Arc::new(VirtApi {
             client: virt_controller.clone(),
             instancetypes: instancetypes.clone(),
-            switch: virt_api.clone(),
-        };
-        let virt_api_port = server.start(&mut tasks, stop.clone()).await?;
+            switch: Switch::new(true),
+        });
 
-        let mut group = Group::new(virt_controller, &mut tasks, &stop);
+        let mut group = Group::new(virt_controller, &options.clock, &mut tasks, &stop);
         let hand = group.hand.clone();
         let vms = virt::Vms {
             hand: hand.clone(),
@@ -158,7 +164,6 @@ impl StandIns {
             virt_controller: group,
             instancetypes,
             virt_api,
-            virt_api_port,
             faults,
         })
     }
@@ -172,15 +177,57 @@ impl StandIns {
         }
     }
 
-    /// The objects through which kube-apiserver finds virt-api.
-    #[must_use]
-    pub fn virt_api_manifests(&self) -> String {
-        virt_api::manifests(self.virt_api_port)
+    /// Plays, too, what only a real control plane brings along: scheduler, PV controller, kubelets and
+    /// local-path-provisioner.
+    pub async fn play_control_plane(
+        &mut self,
+        scheduler: Client,
+        manager: Client,
+        kubelets: Client,
+        local_path: Client,
+        options: &Options,
+    ) -> Result<()> {
+        let (tasks, stop, clock) = (&mut self.tasks, &self.stop, &options.clock);
+        let mut group = Group::new(scheduler, clock, tasks, stop);
+        let hand = group.hand.clone();
+        group.add(tasks, stop, plane::Scheduler::new(hand));
+        group.watch(tasks, stop, &plane::KINDS, true).await?;
+
+        let mut group = Group::new(manager, clock, tasks, stop);
+        let hand = group.hand.clone();
+        group.add(tasks, stop, plane::Binder { hand: hand.clone() });
+        group.add(tasks, stop, plane::Volumes { hand });
+        group.watch(tasks, stop, &plane::KINDS, true).await?;
+
+        let mut group = Group::new(kubelets, clock, tasks, stop);
+        let hand = group.hand.clone();
+        group.add(tasks, stop, plane::Kubelets::new(hand));
+        group.watch(tasks, stop, &plane::KINDS, true).await?;
+
+        let mut group = Group::new(local_path, clock, tasks, stop);
+        group.provision(tasks, stop, LOCAL_PATH, options.provisioning_takes, &self.faults);
+        group.watch(tasks, stop, &provisioner::KINDS, true).await
+    }
+
+    /// Serves virt-api on a port of this machine, and returns the objects through which kube-apiserver finds it.
+    pub async fn serve_virt_api(&mut self) -> Result<String> {
+        let api = Arc::clone(&self.virt_api);
+        let port = api.serve(&mut self.tasks, self.stop.clone()).await?;
+        Ok(virt_api::manifests(port))
+    }
+
+    /// What virt-api makes of `expand-spec` of a VM: HTTP status and body.
+    pub fn expand(&self) -> impl Fn(String, String) -> BoxFuture<'static, (u16, Value)> + Send + Sync + use<> {
+        let api = Arc::clone(&self.virt_api);
+        move |namespace, name| {
+            let api = Arc::clone(&api);
+            Box::pin(async move { api.expand(&namespace, &name).await })
+        }
     }
 
     /// Switches virt-api on or off, everywhere (`None`) or for one namespace, whose own setting wins.
     pub fn virt_api(&self, namespace: Option<&str>, on: bool) {
-        self.virt_api.set(namespace, on);
+        self.virt_api.switch.set(namespace, on);
     }
 
     /// Sets the fields of a VMI spec that an instancetype or preference of this name brings.
@@ -214,9 +261,9 @@ struct Group {
 }
 
 impl Group {
-    fn new(client: Client, tasks: &mut JoinSet<()>, stop: &CancellationToken) -> Self {
+    fn new(client: Client, clock: &Clock, tasks: &mut JoinSet<()>, stop: &CancellationToken) -> Self {
         Self {
-            hand: Arc::new(Hand::new(client, tasks, stop)),
+            hand: Arc::new(Hand::new(client, clock, tasks, stop)),
             switch: Arc::new(Switch::new(false)),
             controllers: Vec::new(),
         }
@@ -226,6 +273,21 @@ impl Group {
         let (sender, changes) = mpsc::unbounded_channel();
         self.controllers.push(sender);
         tasks.spawn(engine::run(controller, changes, self.switch.clone(), stop.clone()));
+    }
+
+    /// A provisioner and what deletes its volumes.
+    fn provision(
+        &mut self,
+        tasks: &mut JoinSet<()>,
+        stop: &CancellationToken,
+        (driver, topology): (&'static str, &'static str),
+        takes: Duration,
+        faults: &Arc<provisioner::Faults>,
+    ) {
+        let hand = self.hand.clone();
+        let provisioner = provisioner::Provisioner::new(hand.clone(), (driver, topology), takes, faults.clone());
+        self.add(tasks, stop, provisioner);
+        self.add(tasks, stop, provisioner::Reclaimer { hand, driver });
     }
 
     async fn watch(&self, tasks: &mut JoinSet<()>, stop: &CancellationToken, kinds: &[Kind], on: bool) -> Result<()> {

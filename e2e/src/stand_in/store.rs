@@ -4,7 +4,7 @@
 use super::{kind::Kind, read};
 use kube::core::DynamicObject;
 use std::{
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::{Arc, PoisonError, RwLock},
 };
 
@@ -46,15 +46,17 @@ pub type Object = Arc<DynamicObject>;
 pub enum Entry {
     /// Objects controlled by the object with this UID.
     ControlledBy(String),
-    /// Pods that list the claim, VMs and VMIs whose volumes or templates name it.
+    /// Pods that list the claim, VMs and VMIs whose volumes or templates name it, DataVolumes that copy it.
     Names(Key),
-    /// Events about the object with this UID.
+    /// The claim with this UID.
+    Is(String),
+    /// Events about the object with this UID, and volumes for the claim with this UID.
     About(String),
 }
 
 #[derive(Default)]
 struct Inner {
-    objects: HashMap<(Kind, Key), Object>,
+    objects: BTreeMap<(Kind, Key), Object>,
     index: HashMap<Entry, BTreeSet<(Kind, Key)>>,
     /// UIDs that are gone: the answer to a late write must not bring one back.
     gone: HashSet<String>,
@@ -169,6 +171,10 @@ fn entries(kind: Kind, object: &DynamicObject) -> Vec<Entry> {
         .map(|owner| Entry::ControlledBy(owner.uid))
         .into_iter()
         .collect();
+    entries.extend((kind == Kind::Claim).then(|| Entry::Is(read::uid(object))));
+    if kind == Kind::DataVolume {
+        entries.extend(read::origins(object).map(Entry::Names));
+    }
     let names = match kind {
         Kind::Pod => read::pod_claims(object),
         Kind::VirtualMachine => {
@@ -187,10 +193,13 @@ fn entries(kind: Kind, object: &DynamicObject) -> Vec<Entry> {
         _ => Vec::new(),
     };
     entries.extend(names.into_iter().map(|name| Entry::Names(Key::new(namespace, &name))));
-    if kind == Kind::Event {
-        let uid = object.data["involvedObject"]["uid"].as_str().unwrap_or_default();
-        entries.push(Entry::About(uid.to_owned()));
-    }
+    let about = match kind {
+        Kind::Event => &object.data["involvedObject"],
+        Kind::Volume => &object.data["spec"]["claimRef"],
+        _ => return entries,
+    };
+    let uid = about["uid"].as_str().unwrap_or_default();
+    entries.push(Entry::About(uid.to_owned()));
     entries
 }
 

@@ -34,16 +34,16 @@ pub struct VirtApi {
     /// What they name.
     pub instancetypes: Arc<Instancetypes>,
     /// Where it is off, nobody gets an expansion.
-    pub switch: Arc<Switch>,
+    pub switch: Switch,
 }
 
 impl VirtApi {
-    /// Starts it and returns its port.
-    pub async fn start(self, tasks: &mut JoinSet<()>, stop: CancellationToken) -> Result<u16> {
+    /// Serves it and returns its port.
+    pub async fn serve(self: Arc<Self>, tasks: &mut JoinSet<()>, stop: CancellationToken) -> Result<u16> {
         let acceptor = TlsAcceptor::from(Arc::new(certificate()?));
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let port = listener.local_addr()?.port();
-        let api = Arc::new(self);
+        let api = self;
         tasks.spawn(async move {
             let mut connections = JoinSet::new();
             loop {
@@ -79,7 +79,8 @@ impl VirtApi {
         }
     }
 
-    async fn expand(&self, namespace: &str, name: &str) -> (u16, Value) {
+    /// `expand-spec`: HTTP status and body.
+    pub async fn expand(&self, namespace: &str, name: &str) -> (u16, Value) {
         if !self.switch.is_on(namespace) {
             return failure(503, "virt-api is switched off");
         }

@@ -107,7 +107,7 @@ pub async fn selector_corrected_while_stuck(cluster: Arc<Cluster>) -> Result<()>
     scene.wait_reason("Unschedulable").await?;
     let waiting = scene.wait_event("FirstConsumerWaiting").await?;
     ensure!(
-        waiting.contains("0/6 nodes are available"),
+        waiting.contains("nodes are available"),
         "the scheduler's own text: {waiting}"
     );
 

@@ -1,17 +1,22 @@
 //! Scenarios on a real control plane: what a user does, what becomes of the disks, and what it costs the API server.
 
+mod cases;
 mod disks;
 mod failures;
 mod halted;
+mod hand_over;
 mod instancetypes;
 mod neighbours;
 mod peers;
+mod refusals;
 mod rights;
+mod sources;
 mod started;
 mod zones;
 
 use std::process::ExitCode;
 
+use cases::{admission, nodes, not_running, placement, pod_life, schedulers, special_volumes, telling};
 use first_consumer_e2e::cluster;
 use first_consumer_e2e::suite::Suite;
 
@@ -37,6 +42,14 @@ fn main() -> ExitCode {
         disks::late_disk,
         disks::plain_claim_beside,
         disks::immediate_binding_asked_for,
+        sources::legacy_path,
+        sources::populator_path,
+        sources::a_clone_waits_for_its_source,
+        sources::a_clone_that_loses_its_node,
+        sources::nobody_fills_it_without_a_csi_driver,
+        hand_over::imports_that_fail,
+        hand_over::a_node_given_back_is_held_the_next_time,
+        refusals::a_quota_that_is_raised,
         neighbours::foreign_consumer,
         peers::three_members_on_three_nodes,
         peers::three_members_in_three_zones,
@@ -49,6 +62,46 @@ fn main() -> ExitCode {
         failures::killed_before_the_node_was_chosen,
         failures::killed_before_the_deletion,
         rights::the_account_can_do_no_more_than_it_needs,
+        placement::c01_two_disks_on_one_node,
+        placement::c02_node_selector,
+        placement::c03_tolerations,
+        placement::c04_a_disk_that_was_bound_at_once,
+        placement::c05_as_thick_as_the_vm,
+        placement::c09_our_pod_does_not_repel_the_launcher,
+        not_running::c12_a_stopped_vms_disks_fill,
+        not_running::c13_disks_before_their_vm,
+        not_running::c17_the_copy_of_a_vm,
+        not_running::c19_an_upload,
+        not_running::c24_twenty_at_once,
+        pod_life::c27_a_finished_pod_and_a_claim_that_goes,
+        pod_life::c28_a_deletion_that_takes_its_time,
+        pod_life::c32_a_drain_evicts_it,
+        pod_life::c35_what_happened_without_us,
+        admission::c36_a_quota_refuses_it,
+        admission::c37_pod_security,
+        admission::c39_storage_quota,
+        telling::c40_what_is_being_waited_for,
+        special_volumes::c51_a_hotplugged_disk_is_followed,
+        special_volumes::c52_hotplug_into_a_running_vm,
+        special_volumes::c55_a_disk_is_already_somewhere,
+    );
+    let suite = tests!(suite, paused:
+        schedulers::c06_custom_scheduler,
+        schedulers::c11_runtime_class_and_priority,
+        not_running::c15_immediate_binding_by_presence,
+        not_running::c21_somebody_elses_populator,
+        pod_life::c22_a_pod_that_stays_alive,
+        pod_life::c26_the_place_is_lost,
+        pod_life::c33_pods_that_fail,
+        telling::c41_a_silent_provisioner,
+        nodes::c44_no_node_yet,
+        nodes::c45_the_node_is_consolidated_away,
+        nodes::c46_no_disk_space,
+        nodes::c47_the_second_disk_is_impossible,
+        nodes::c49_the_selected_node_flaps,
+        special_volumes::c54_scratch_and_prime_go_elsewhere,
+        special_volumes::c57_the_target_of_a_volume_migration,
+        special_volumes::c58_a_disk_that_can_never_be_filled,
     );
     let suite = tests!(suite, alone:
         zones::the_only_zone_with_room,

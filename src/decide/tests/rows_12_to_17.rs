@@ -53,6 +53,7 @@ fn row_13_the_pod_is_outdated() {
             |s| {
                 s.create();
                 s.record(Outcome::Deleted {
+                    held: false,
                     uid: "own-1".into(),
                     replaced: false,
                     next_attempt: None,
@@ -65,6 +66,7 @@ fn row_13_the_pod_is_outdated() {
             |s| {
                 s.create();
                 s.record(Outcome::Deleted {
+                    held: false,
                     uid: "own-0".into(),
                     replaced: false,
                     next_attempt: None,

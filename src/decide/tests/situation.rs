@@ -269,6 +269,7 @@ impl Situation {
             panic!("no delete: {:?}", self.decide())
         };
         self.record(Outcome::Deleted {
+            held: false,
             uid,
             replaced,
             next_attempt,

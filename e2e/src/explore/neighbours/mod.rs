@@ -68,6 +68,7 @@ fn pod_view(pod: &Pod) -> objects::Pod {
         deleting: pod.deleting,
         temporary: matches!(pod.role, Role::Launcher { temporary: true, .. }),
         created: pod.id.life.into(),
+        ..objects::Pod::default()
     }
 }
 

@@ -54,7 +54,7 @@ impl Controller for Vms {
             return Ok(Outcome::Done);
         };
         let view = self.view(&object, key);
-        let now = now();
+        let now = millis(self.hand.clock.now());
         for write in vm::next(&view, now) {
             match write {
                 Write::CreateDataVolume { name } => {
@@ -136,9 +136,9 @@ impl Vms {
     }
 }
 
-/// Now, in milliseconds since 1970.
-fn now() -> Millis {
-    Timestamp::now().as_millisecond().try_into().unwrap_or_default()
+/// Milliseconds since 1970.
+fn millis(time: Timestamp) -> Millis {
+    time.as_millisecond().try_into().unwrap_or_default()
 }
 
 fn status_body(status: &VmStatus) -> Value {

@@ -78,7 +78,7 @@ impl Controller for Vmis {
                         .await?;
                 }
                 Write::SetStatus(status) => {
-                    let change = |vmi: &mut DynamicObject| set_status(vmi, &status);
+                    let change = |vmi: &mut DynamicObject| set_status(vmi, &status, &now(&self.hand.clock));
                     self.hand.update(Kind::VirtualMachineInstance, key, change).await?;
                 }
                 Write::Event(note) => self.hand.tell(COMPONENT, &object, &note),
@@ -143,12 +143,12 @@ pub fn read_vmi(object: &DynamicObject) -> Vmi {
     }
 }
 
-fn set_status(vmi: &mut DynamicObject, status: &VmiStatus) {
+fn set_status(vmi: &mut DynamicObject, status: &VmiStatus, now: &str) {
     let mut conditions = Vec::new();
     let mut add = |kind: &str, value: &str, reason: &str, message: &str| {
         conditions.push(json!({
             "type": kind, "status": value, "reason": reason, "message": message,
-            "lastProbeTime": null, "lastTransitionTime": now(),
+            "lastProbeTime": null, "lastTransitionTime": now,
         }));
     };
     match status.phase {
@@ -192,7 +192,7 @@ fn set_status(vmi: &mut DynamicObject, status: &VmiStatus) {
     body["activePods"] = json!(status.active);
     body["conditions"] = Value::Array(conditions);
     if changed {
-        let step = json!({ "phase": status.phase.as_str(), "phaseTransitionTimestamp": now() });
+        let step = json!({ "phase": status.phase.as_str(), "phaseTransitionTimestamp": now });
         match body["phaseTransitionTimestamps"].as_array_mut() {
             Some(steps) => steps.push(step),
             None => body["phaseTransitionTimestamps"] = json!([step]),

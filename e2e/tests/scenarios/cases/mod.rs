@@ -1,0 +1,73 @@
+//! Public cases: what people report about VM disks that wait for their first consumer, by their numbers in the
+//! project's collection. Each test asserts what the case expects of us; where we do otherwise, it says so. Those that take
+//! minutes, or states that nobody can bring about, are played on a fake API server with paused time.
+
+pub mod admission;
+mod by_hand;
+pub mod nodes;
+pub mod not_running;
+pub mod placement;
+pub mod pod_life;
+pub mod schedulers;
+pub mod special_volumes;
+pub mod telling;
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, Result, ensure};
+use first_consumer_e2e::control_plane::NodeSpec;
+use first_consumer_e2e::objects::Vm;
+use first_consumer_e2e::scene::Scene;
+use k8s_openapi::api::core::v1::{Pod, Taint};
+use serde_json::{Value, json};
+
+/// A node for this scene alone: others do not tolerate its taint, and its label `scene` tells it from the rest.
+fn own_node(scene: &Scene, name: &str) -> NodeSpec {
+    let mut node = NodeSpec::new(format!("{}-{name}", scene.namespace), "zone-own");
+    node.labels = BTreeMap::from([("scene".to_owned(), scene.namespace.clone())]);
+    node.taints = vec![Taint {
+        key: "scene".to_owned(),
+        value: Some(scene.namespace.clone()),
+        effect: "NoSchedule".to_owned(),
+        ..Taint::default()
+    }];
+    node
+}
+
+/// A VM that runs on the scene's own nodes alone.
+fn on_own_nodes(scene: &Scene, vm: Vm) -> Vm {
+    vm.spec("nodeSelector", json!({"scene": scene.namespace})).spec(
+        "tolerations",
+        json!([{"key": "scene", "operator": "Exists", "tolerationSeconds": null}]),
+    )
+}
+
+/// Waits until the VM's disks are filled and our pod is gone.
+async fn served(scene: &Scene, vm: &Vm) -> Result<()> {
+    scene.wait_phase(&vm.claims(), "Succeeded").await?;
+    scene.wait_no_own_pod().await
+}
+
+/// The claims that a pod lists.
+fn listed(pod: &Pod) -> Vec<String> {
+    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+    let claims = volumes.filter_map(|volume| Some(volume.persistent_volume_claim.as_ref()?.claim_name.clone()));
+    claims.collect()
+}
+
+/// A field of a pod, by JSON pointer.
+fn field(pod: &Pod, pointer: &str) -> Result<Value> {
+    let pod = serde_json::to_value(pod)?;
+    pod.pointer(pointer).cloned().with_context(|| format!("no {pointer}"))
+}
+
+/// Fails unless none of these claims has a node.
+async fn no_node(scene: &Scene, claims: &[String]) -> Result<()> {
+    for name in claims {
+        let claim = scene.claim(name).await?.context("no claim")?;
+        let annotations = claim.metadata.annotations.unwrap_or_default();
+        let node = annotations.get("volume.kubernetes.io/selected-node");
+        ensure!(node.is_none(), "{name} is on {node:?}");
+    }
+    Ok(())
+}

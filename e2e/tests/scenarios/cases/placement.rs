@@ -1,0 +1,158 @@
+//! Disks that land where the VM cannot run.
+
+use std::sync::Arc;
+
+use anyhow::{Result, ensure};
+use first_consumer_e2e::cluster::Cluster;
+use first_consumer_e2e::objects::{LOCAL_PATH, Vm, data_volume};
+use first_consumer_e2e::scene::{Requests, SERVED_ONCE, Scene};
+use first_consumer_e2e::stand_in::CSI_CLASS;
+use serde_json::json;
+
+use super::{field, listed, no_node, on_own_nodes, own_node, served};
+
+/// Two disks of one VM have one pod that lists both, and one node.
+pub async fn c01_two_disks_on_one_node(cluster: Arc<Cluster>) -> Result<()> {
+    let scene = Scene::new(cluster, "c01").await?;
+    let vm = Vm::halted("vm-a").two_disks(LOCAL_PATH).provision("true");
+    scene.create(vm.object()).await?;
+    let pod = scene.wait_made_pod().await?;
+    ensure!(listed(&pod) == vm.claims(), "{:?}", listed(&pod));
+    scene.one_node(&vm.claims()).await?;
+    served(&scene, &vm).await?;
+    scene.expect(SERVED_ONCE).await
+}
+
+/// The disks go where the VM's selector says, on both paths; where it says nothing possible, nowhere.
+pub async fn c02_node_selector(cluster: Arc<Cluster>) -> Result<()> {
+    let scene = Scene::new(cluster, "c02").await?;
+    scene
+        .cluster
+        .plane
+        .kubectl(&["label", "node", "node-4", "c02=vm"])
+        .await?;
+    for class in [LOCAL_PATH, CSI_CLASS] {
+        let vm = Vm::halted(class).two_disks(class).provision("true");
+        let vm = vm.spec("nodeSelector", json!({"c02": "vm"}));
+        scene.create(vm.object()).await?;
+        let node = scene.one_node(&vm.claims()).await?;
+        ensure!(node == "node-4", "{class} is on {node}");
+        served(&scene, &vm).await?;
+    }
+    let nowhere = Vm::halted("nowhere").two_disks(LOCAL_PATH).provision("true");
+    scene
+        .create(nowhere.clone().spec("nodeSelector", json!({"c02": "none"})).object())
+        .await?;
+    let waiting = scene.wait_event("FirstConsumerWaiting").await?;
+    ensure!(
+        waiting.contains("node affinity/selector"),
+        "the constraint is named: {waiting}"
+    );
+    scene.nothing_happens().await;
+    no_node(&scene, &nowhere.claims()).await?;
+    scene.wait_phase(&nowhere.claims(), "WaitForFirstConsumer").await
+}
+
+/// The pod asks for no less than the VM, overhead included: it goes where there is room, and is Pending where the VM
+/// would be.
+pub async fn c05_as_thick_as_the_vm(cluster: Arc<Cluster>) -> Result<()> {
+    let scene = Scene::new(cluster, "c05").await?;
+    let [mut small, mut big] = [own_node(&scene, "small"), own_node(&scene, "big")];
+    (small.memory, big.memory) = ("2Gi".to_owned(), "16Gi".to_owned());
+    scene.cluster.plane.add_nodes(&[small, big]).await?;
+    let sized = |name: &str, guest: &str| {
+        let vm = on_own_nodes(&scene, Vm::halted(name).two_disks(CSI_CLASS).provision("true"));
+        vm.guest_memory(guest)
+    };
+    let fits = sized("fits", "4Gi");
+    scene.create(fits.object()).await?;
+    let node = scene.one_node(&fits.claims()).await?;
+    ensure!(node == "c05-big", "{node}");
+    served(&scene, &fits).await?;
+
+    let huge = sized("huge", "32Gi");
+    scene.create(huge.object()).await?;
+    let waiting = scene.wait_event("FirstConsumerWaiting").await?;
+    ensure!(waiting.contains("Insufficient memory"), "{waiting}");
+    no_node(&scene, &huge.claims()).await
+}
+
+/// A VM that must not run beside its own kind: our pod has its labels, so it goes before the launcher is scheduled.
+pub async fn c09_our_pod_does_not_repel_the_launcher(cluster: Arc<Cluster>) -> Result<()> {
+    let scene = Scene::new(cluster, "c09").await?;
+    scene.cluster.plane.add_nodes(&[own_node(&scene, "only")]).await?;
+    let vm = Vm::halted("db").two_disks(CSI_CLASS).provision("true");
+    let vm = on_own_nodes(&scene, vm.label("app", "c09")).away_from("c09", "kubernetes.io/hostname");
+    scene.create(vm.object()).await?;
+    served(&scene, &vm).await?;
+    let node = scene.start_vm("db").await?;
+    ensure!(node == "c09-only", "{node}");
+    scene.expect(SERVED_ONCE).await
+}
+
+/// Tolerations are the VM's, word by word.
+pub async fn c03_tolerations(cluster: Arc<Cluster>) -> Result<()> {
+    let scene = Scene::new(cluster, "c03").await?;
+    scene.cluster.plane.add_nodes(&[own_node(&scene, "tainted")]).await?;
+    let tolerations = json!([
+        {"key": "scene", "operator": "Exists"},
+        {"key": "other", "operator": "Equal", "value": "x", "effect": "NoExecute", "tolerationSeconds": 300},
+    ]);
+    let vm = Vm::halted("db").two_disks(LOCAL_PATH).provision("true");
+    let vm = vm
+        .spec("nodeSelector", json!({"scene": "c03"}))
+        .spec("tolerations", tolerations.clone());
+    scene.create(vm.object()).await?;
+    let pod = scene.wait_made_pod().await?;
+    let found = field(&pod, "/spec/tolerations")?;
+    let kept = |wanted: &serde_json::Value| found.as_array().is_some_and(|found| found.contains(wanted));
+    ensure!(tolerations.as_array().into_iter().flatten().all(kept), "{found}");
+    let node = scene.one_node(&vm.claims()).await?;
+    ensure!(node == "c03-tainted", "{node}");
+    // CDI's worker tolerates nothing, and we can't help it: our pod is gone and does not come back.
+    scene.wait_no_own_pod().await?;
+    for claim in vm.claims() {
+        scene.wait_bound(&claim).await?;
+    }
+    let stuck = scene.wait_event("DiskStuck").await?;
+    ensure!(stuck.contains("taint"), "the worker's own reason: {stuck}");
+    scene.nothing_happens().await;
+    scene
+        .expect(Requests {
+            events: 4,
+            ..SERVED_ONCE
+        })
+        .await
+}
+
+/// Who asks for immediate binding has decided; the VM's other disks follow that disk.
+pub async fn c04_a_disk_that_was_bound_at_once(cluster: Arc<Cluster>) -> Result<()> {
+    let mut scene = Scene::without_controller(cluster, "c04").await?;
+    let mut first = data_volume("d1", CSI_CLASS);
+    first["metadata"]["annotations"] = json!({"cdi.kubevirt.io/storage.bind.immediate.requested": ""});
+    scene.create(first).await?;
+    scene.wait_phase(&["d1".into()], "Succeeded").await?;
+    let there = scene.volume_node("d1").await?;
+    scene.start_controller(&[]).await?;
+    let vm = Vm::halted("db")
+        .disk("d2", CSI_CLASS)
+        .existing_disk("d1")
+        .provision("true");
+    scene.create(vm.object()).await?;
+    let pod = scene.wait_made_pod().await?;
+    ensure!(listed(&pod) == ["d2", "d1"], "{:?}", listed(&pod));
+    ensure!(scene.wait_node("d2").await? == there, "d2 follows d1");
+    served(&scene, &vm).await?;
+    scene.expect(SERVED_ONCE).await?;
+
+    let forbidden = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+        {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "NotIn", "values": [there]}]}]}}});
+    let elsewhere = Vm::halted("elsewhere")
+        .disk("d3", CSI_CLASS)
+        .existing_disk("d1")
+        .provision("true");
+    scene.create(elsewhere.spec("affinity", forbidden).object()).await?;
+    let stuck = scene.wait_event("DiskStuck").await?;
+    ensure!(stuck.contains("d1"), "the conflict is named: {stuck}");
+    no_node(&scene, &["d3".into()]).await
+}

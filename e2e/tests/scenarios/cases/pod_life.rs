@@ -1,0 +1,212 @@
+//! The life of our pod.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use first_consumer_e2e::cluster::Cluster;
+use first_consumer_e2e::control_plane::wait_for;
+use first_consumer_e2e::objects::{LOCAL_PATH, Vm};
+use first_consumer_e2e::scene::{Requests, SERVED_ONCE, SOON, Scene};
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt as _;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+
+use super::by_hand::ByHand;
+use super::{no_node, served};
+
+/// A VM whose pod finds no node, and the pod.
+async fn stuck(scene: &Scene, name: &str) -> Result<(Vm, Pod)> {
+    let vm = Vm::halted(name).two_disks(LOCAL_PATH).provision("true");
+    let vm = vm.spec("nodeSelector", json!({"no": "node"}));
+    scene.create(vm.object()).await?;
+    let pod = scene.wait_own_pod().await?;
+    scene.wait_reason("Unschedulable").await?;
+    Ok((vm, pod))
+}
+
+/// Whatever became of our pod, it does not keep a claim from being deleted.
+pub async fn c27_a_finished_pod_and_a_claim_that_goes(cluster: Arc<Cluster>) -> Result<()> {
+    for phase in ["Pending", "Succeeded", "Failed"] {
+        let scene = Scene::new(Arc::clone(&cluster), &format!("c27-{}", phase.to_lowercase())).await?;
+        let (vm, pod) = stuck(&scene, "db").await?;
+        scene.set_phase(&pod.name_any(), phase).await?;
+        // As its user would: the DataVolume and with it the claim.
+        scene.delete_data_volume("db-root").await?;
+        wait_for(SOON, "our pod is gone", async || {
+            let same = scene.own_pods().await?.iter().any(|other| other.uid() == pod.uid());
+            Ok((!same).then_some(()))
+        })
+        .await?;
+        scene.delete_vm("db", &vm.claims()).await?;
+    }
+    Ok(())
+}
+
+/// A deletion that takes its time: no second pod, and it is announced when it is true.
+pub async fn c28_a_deletion_that_takes_its_time(cluster: Arc<Cluster>) -> Result<()> {
+    let scene = Scene::new(cluster, "c28").await?;
+    let (vm, pod) = stuck(&scene, "db").await?;
+    let hold = json!({"metadata": {"finalizers": ["example.com/hold"]}});
+    scene
+        .pods()
+        .patch(&pod.name_any(), &PatchParams::default(), &Patch::Merge(&hold))
+        .await?;
+    let correction = json!({"spec": {"template": {"spec": {"nodeSelector": null}}}});
+    scene.patch_vm("db", &correction).await?;
+    scene.wait_reason("PodTerminating").await?;
+    scene.nothing_happens().await;
+    ensure!(scene.own_pods().await?.len() == 1);
+    ensure!(
+        scene.events("FirstConsumerDeleted").await?.is_empty(),
+        "it is still there"
+    );
+    no_node(&scene, &vm.claims()).await?;
+    let release = json!({"metadata": {"finalizers": null}});
+    scene
+        .pods()
+        .patch(&pod.name_any(), &PatchParams::default(), &Patch::Merge(&release))
+        .await?;
+    served(&scene, &vm).await?;
+    scene.wait_event("FirstConsumerDeleted").await?;
+    scene
+        .expect(Requests {
+            creates: 2,
+            deletes: 2,
+            events: 6,
+        })
+        .await
+}
+
+/// Nobody takes our pod for a VM's: a drain may evict it, and it comes again as long as it is needed.
+pub async fn c32_a_drain_evicts_it(cluster: Arc<Cluster>) -> Result<()> {
+    let scene = Scene::new(cluster, "c32").await?;
+    // KubeVirt's own budgets select launchers by this label.
+    let budget = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "vms"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"kubevirt.io": "virt-launcher"}}}});
+    scene.create(budget).await?;
+    let (vm, pod) = stuck(&scene, "db").await?;
+    ensure!(!pod.labels().contains_key("kubevirt.io") && !pod.annotations().contains_key("kubevirt.io/domain"));
+    let before = scene.vm("db").await?;
+    scene
+        .pods()
+        .evict(&pod.name_any(), &kube::api::EvictParams::default())
+        .await?;
+    wait_for(SOON, "another pod", async || {
+        let pods = scene.own_pods().await?;
+        Ok(pods.into_iter().find(|other| other.uid() != pod.uid()))
+    })
+    .await?;
+    ensure!(scene.vm("db").await?.data["spec"] == before.data["spec"]);
+    let correction = json!({"spec": {"template": {"spec": {"nodeSelector": null}}}});
+    scene.patch_vm("db", &correction).await?;
+    served(&scene, &vm).await
+}
+
+/// We were not there when it happened: a start finds the same as a watch.
+pub async fn c35_what_happened_without_us(cluster: Arc<Cluster>) -> Result<()> {
+    let mut scene = Scene::without_controller(cluster, "c35").await?;
+    let vm = Vm::halted("db").two_disks(LOCAL_PATH).provision("true");
+    let stuck = vm.clone().spec("nodeSelector", json!({"c35": "yes"}));
+    scene.create(stuck.object()).await?;
+    scene.wait_phase(&vm.claims(), "WaitForFirstConsumer").await?;
+    scene.start_controller(&[]).await?;
+    let pod = scene.wait_own_pod().await?;
+    scene.kill_controller().await?;
+    scene
+        .cluster
+        .plane
+        .kubectl(&["label", "node", "node-5", "c35=yes"])
+        .await?;
+    scene.one_node(&vm.claims()).await?;
+    ensure!(scene.own_pods().await?.first().context("nobody deletes it")?.uid() == pod.uid());
+    scene.start_controller(&[]).await?;
+    served(&scene, &vm).await?;
+    scene.expect_requests(Requests {
+        events: 5,
+        ..SERVED_ONCE
+    })
+}
+
+/// Our pod runs on, though its claims are bound (by whomever): it goes, and none follows.
+pub async fn c22_a_pod_that_stays_alive() -> Result<()> {
+    for status in [
+        json!({"phase": "Running"}),
+        json!({"phase": "Pending", "containerStatuses": [{"name": "wait", "ready": false, "restartCount": 0,
+            "image": "", "imageID": "", "state": {"waiting": {"reason": "ImagePullBackOff"}}}]}),
+    ] {
+        let scene = ByHand::new().await?;
+        scene.disk("root", "WaitForFirstConsumer", &json!({})).await?;
+        let vm = Vm::halted("db").existing_disk("root").provision("true");
+        scene
+            .create(vm.spec("nodeSelector", json!({"no": "node"})).object())
+            .await?;
+        let pod = scene.wait_own_pod().await?;
+        scene.pod_status(&pod, &status).await?;
+        scene.bind("root", "node-1").await?;
+        scene.wait_no_own_pod().await?;
+        scene.advance(Duration::from_mins(10)).await;
+        ensure!(scene.made() == 1 && scene.told("FirstConsumerDeleted").len() == 1);
+    }
+    Ok(())
+}
+
+/// The room that the pod took is not held for the VM (that is a later feature): a launcher for which there is none any
+/// more is told of, with the scheduler's words.
+pub async fn c26_the_place_is_lost() -> Result<()> {
+    let scene = ByHand::new().await?;
+    scene.disk("root", "Succeeded", &json!({})).await?;
+    scene.bind("root", "node-1").await?;
+    scene.create(Vm::started("db").existing_disk("root").object()).await?;
+    let vmi = Vm::started("db").existing_disk("root").bare_vmi();
+    let vm = scene.vm("db").await?;
+    let mut vmi = vmi;
+    vmi["metadata"]["ownerReferences"] = json!([{"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine",
+        "name": "db", "uid": vm.uid(), "controller": true}]);
+    let vmi = scene.create(vmi).await?;
+    scene
+        .patch_status(
+            "kubevirt.io/v1",
+            "VirtualMachineInstance",
+            "db",
+            &json!({"phase": "Scheduling"}),
+        )
+        .await?;
+    let mut launcher = first_consumer_e2e::objects::pod("virt-launcher-db-x", "root", &json!({"no": "node"}));
+    launcher["metadata"]["labels"] = json!({"kubevirt.io": "virt-launcher"});
+    launcher["metadata"]["ownerReferences"] = json!([{"apiVersion": "kubevirt.io/v1",
+        "kind": "VirtualMachineInstance", "name": "db", "uid": vmi.uid(), "controller": true}]);
+    scene.create(launcher).await?;
+    scene.advance(Duration::from_mins(10)).await;
+    let told = scene.told("DiskStuck");
+    ensure!(told.len() == 1 && told[0].contains("nodes are available"), "{told:?}");
+    ensure!(scene.made() == 0);
+    Ok(())
+}
+
+/// A pod that fails each time: ten at most, at growing distances, and then one last word. (A pod with a node has done
+/// its work, so what a kubelet makes of it is nobody's business: see the pull error above.)
+pub async fn c33_pods_that_fail() -> Result<()> {
+    let scene = ByHand::new().await?;
+    scene.disk("root", "WaitForFirstConsumer", &json!({})).await?;
+    let vm = Vm::halted("db").existing_disk("root").provision("true");
+    scene
+        .create(vm.spec("nodeSelector", json!({"no": "node"})).object())
+        .await?;
+    for _ in 0..20 {
+        let pods = scene.own_pods().await?;
+        if let Some(pod) = pods.first() {
+            scene.set_phase(&pod.name_any(), "Failed").await?;
+        }
+        scene.advance(Duration::from_mins(11)).await;
+    }
+    let calls = scene.calls();
+    let times: Vec<_> = calls.of("create", "pods").iter().map(|call| call.received).collect();
+    ensure!(times.len() == 10, "{times:?}");
+    ensure!(scene.own_pods().await?.is_empty());
+    let told = scene.told("FirstConsumerFailed");
+    ensure!(told.last().is_some_and(|note| note.contains("10 times")), "{told:?}");
+    ensure!(scene.metrics()?.contains("reason=\"GaveUp\""), "{}", scene.metrics()?);
+    Ok(())
+}

@@ -1,0 +1,247 @@
+//! What is wrong after the hand-over, where the decision can't help: design section 5, "Diagnose". It never acts.
+//!
+//! `disks` and `places` hold one function a diagnosis. Of a disk the first that speaks counts; about the VM all count.
+
+mod disks;
+mod places;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
+
+use crate::api::{Event, View as _};
+use crate::index::Index;
+use crate::lifecycle::State;
+use crate::memory::{Onsets, Topic};
+use crate::name::Key;
+use crate::observe::{Disk, Observed};
+use crate::reason::{Reason, Trouble};
+
+/// How long a claim may be missing before somebody is told.
+const MISSING_FOR: Duration = Duration::from_mins(1);
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// What.
+    pub trouble: Trouble,
+    /// The claim of the disk that it is about; empty if it is about the VM.
+    pub disk: Arc<str>,
+    /// What it speaks of: names, and the words of whoever knows.
+    pub about: String,
+    /// The name of what is in the way ([`Trouble::next`]).
+    object: String,
+}
+
+impl Finding {
+    /// What is wrong, in one line.
+    #[must_use]
+    pub fn message(&self) -> String {
+        match &*self.about {
+            "" => self.trouble.text().into(),
+            about => format!("{}: {about}", self.trouble.text()),
+        }
+    }
+
+    /// What a person can do about it.
+    #[must_use]
+    pub fn next(&self, namespace: &str) -> String {
+        self.trouble.next(namespace, &self.disk, &self.object)
+    }
+}
+
+/// What is wrong with a subject.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Diagnosis {
+    /// The first is the cause to be shown.
+    pub findings: Vec<Finding>,
+    /// Whether a disk has had no claim for so long that somebody has to be told. The decision says which.
+    pub claim_missing: bool,
+    /// When to look again though nothing changes: then something will have lasted too long.
+    pub wake_at: Option<Timestamp>,
+}
+
+impl Diagnosis {
+    /// The cause to be shown instead of the decision's reason. Where both speak, it is the diagnosis: the decision only
+    /// says why there is no pod.
+    #[must_use]
+    pub fn cause(&self, decision: Reason) -> Option<&Finding> {
+        self.findings.first().filter(|_| decision != Reason::DiskDeleted)
+    }
+
+    /// Whether something has lasted too long; if not yet, it is looked at again in time. Unknown is long enough.
+    fn lasts(&mut self, since: Option<Timestamp>, grace: Duration, now: Timestamp) -> bool {
+        let due = since.map(|since| since.checked_add(grace).unwrap_or(Timestamp::MAX));
+        let due = due.filter(|due| now < *due);
+        self.wake_at = [self.wake_at, due].into_iter().flatten().min();
+        due.is_none()
+    }
+}
+
+/// What `explain` knows beside the caches. The controller reads none of it.
+#[derive(Clone, Debug, Default)]
+pub struct Evidence {
+    /// Events of the last hour.
+    pub events: Vec<Event>,
+    /// Whether CDI honours `WaitForFirstConsumer`, if the CDIConfig could be read.
+    pub gate: Option<bool>,
+}
+
+/// The input of every diagnosis.
+struct Case<'a> {
+    index: &'a Index,
+    observed: &'a Observed,
+    evidence: &'a Evidence,
+}
+
+/// Something that is wrong if it lasts.
+struct Suspicion {
+    finding: Finding,
+    since: Since,
+    /// How long it may last.
+    grace: Duration,
+}
+
+/// Since when something has been so.
+enum Since {
+    /// It is wrong at once.
+    Always,
+    /// An object says it.
+    Told(Option<Timestamp>),
+    /// Only who has watched it knows; not before this, as far as the objects tell.
+    Seen(Option<Timestamp>),
+}
+
+type OfDisk = fn(&Case, &Disk) -> Option<Suspicion>;
+type OfSubject = fn(&Case) -> Option<Suspicion>;
+
+/// Of a disk the first that speaks counts.
+const OF_DISKS: [OfDisk; 13] = [
+    disks::cdi_missing,
+    disks::storage_class_missing,
+    disks::claim_refused,
+    disks::source_missing,
+    places::selected_node_missing,
+    places::selected_node_not_ready,
+    disks::provisioning_failed,
+    disks::provisioner_silent,
+    disks::worker_refused,
+    disks::launcher_blocks_import,
+    disks::worker_unschedulable,
+    disks::worker_failing,
+    disks::gate_off,
+];
+
+const OF_SUBJECTS: [OfSubject; 5] = [
+    places::scheduler_silent,
+    places::scheduler_does_not_bind,
+    places::disks_conflict,
+    places::bound_where_vm_cannot_run,
+    places::launcher_unschedulable,
+];
+
+/// Looks at what is observed. `onsets` is what the controller has watched; without it, everything that no object dates
+/// counts as long ago as it can be. Pure: the same input gives the same diagnosis.
+#[must_use]
+pub fn diagnose(
+    index: &Index,
+    observed: &Observed,
+    evidence: &Evidence,
+    onsets: Option<&mut Onsets>,
+    now: Timestamp,
+) -> Diagnosis {
+    let case = Case {
+        index,
+        observed,
+        evidence,
+    };
+    let suspicions = if observed.owner.is_none() || observed.state == State::Deleting || observed.namespace_terminating
+    {
+        Vec::new()
+    } else {
+        suspicions(&case)
+    };
+    let missing = observed.owner.is_some() && observed.disks.iter().any(|disk| disk.claim.is_none());
+    let seen = suspicions.iter().filter_map(Suspicion::topic);
+    let topics: Vec<Topic> = missing.then_some(Topic::ClaimMissing).into_iter().chain(seen).collect();
+    let mut seen = onsets.map(|onsets| onsets.hold(topics, now).into_iter());
+    let mut diagnosis = Diagnosis::default();
+    if missing {
+        diagnosis.claim_missing = diagnosis.lasts(seen.as_mut().and_then(Iterator::next), MISSING_FOR, now);
+    }
+    for suspicion in suspicions {
+        let since = match (suspicion.since, &mut seen) {
+            (Since::Always, _) => None,
+            (Since::Seen(_), Some(seen)) => seen.next(),
+            (Since::Told(since) | Since::Seen(since), _) => since,
+        };
+        if diagnosis.lasts(since, suspicion.grace, now) {
+            diagnosis.findings.push(suspicion.finding);
+        }
+    }
+    // Stable: disks stay in the order of the spec.
+    diagnosis.findings.sort_by_key(|finding| finding.trouble);
+    diagnosis
+}
+
+/// What is wrong or may become so, one entry a disk and any number about the VM.
+fn suspicions(case: &Case) -> Vec<Suspicion> {
+    let of_disk = |disk: &Disk| OF_DISKS.iter().find_map(|look| look(case, disk));
+    let of_disks = case.observed.disks.iter().filter_map(of_disk);
+    let of_subject = OF_SUBJECTS.iter().filter_map(|look| look(case));
+    of_disks.chain(of_subject).collect()
+}
+
+impl Case<'_> {
+    /// The key of a disk's claim and DataVolume.
+    fn key(&self, disk: &Disk) -> Key {
+        self.observed.subject.sibling(&disk.name)
+    }
+
+    /// When the VM or VMI was created.
+    fn created(&self) -> Option<Timestamp> {
+        let vm = self.index.vm(&self.observed.subject).map(|vm| vm.meta());
+        let meta = vm.or_else(|| Some(self.index.vmi(&self.observed.subject)?.meta()));
+        meta?.creation_timestamp
+    }
+
+    /// The Events about an object of the subject's Namespace.
+    fn events<'e>(&'e self, kind: &'e str, key: &'e Key, uid: &'e str) -> impl Iterator<Item = &'e Event> {
+        let events = self.evidence.events.iter();
+        events.filter(move |event| event.about(kind, key, uid))
+    }
+}
+
+impl Suspicion {
+    /// Something is wrong with a disk. `object` is what is in the way.
+    fn of(trouble: Trouble, disk: &str, about: impl Into<String>, object: impl Into<String>) -> Self {
+        Self {
+            finding: Finding {
+                trouble,
+                disk: disk.into(),
+                about: about.into(),
+                object: object.into(),
+            },
+            since: Since::Always,
+            grace: Duration::ZERO,
+        }
+    }
+
+    /// What only who has watched it can date.
+    fn topic(&self) -> Option<Topic> {
+        let topic = || Topic::Trouble(self.finding.trouble, Arc::clone(&self.finding.disk));
+        matches!(self.since, Since::Seen(_)).then(topic)
+    }
+
+    /// Only if it lasts this long.
+    fn lasting(self, since: Since, seconds: u64) -> Self {
+        Self {
+            since,
+            grace: Duration::from_secs(seconds),
+            ..self
+        }
+    }
+}

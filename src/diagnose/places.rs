@@ -1,0 +1,295 @@
+//! What may be wrong about where a disk, a pod or the VM is or shall be.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use super::{Case, Since, Suspicion};
+use crate::api::{
+    ClaimPhase, DataVolumePhase, Node, NodeSelectorTerm, Pod, Scheduled, Strings, View as _, VirtualMachine,
+};
+use crate::claim::Claim;
+use crate::name::pod_name;
+use crate::observe::Disk;
+use crate::reason::Trouble;
+
+/// How long a node may be away, a launcher unschedulable, or a scheduler silent.
+const HALF_MINUTE: u64 = 30;
+
+/// How long a scheduler may take from the pod's node to its claims' node.
+const MINUTE: u64 = 60;
+
+/// A pending claim's node, or every node that reaches a bound claim's volume, does not exist. Where no node is known at
+/// all, nothing is said: a file need not hold them.
+pub(super) fn selected_node_missing(case: &Case, disk: &Disk) -> Option<Suspicion> {
+    let claim = disk.claim.as_ref().filter(|claim| !claim.terminating)?;
+    case.index.nodes().next()?;
+    let (node, about) = match claim.phase {
+        ClaimPhase::Pending => {
+            let node = claim.selected_node.clone()?;
+            let about = format!("{node} was chosen for {}", claim.name);
+            (node, about)
+        }
+        ClaimPhase::Bound if reaching(case, claim)?.is_empty() => {
+            let gone = |node: &Arc<str>| case.index.node(node).is_none();
+            let node = claim.selected_node.clone().filter(gone);
+            let node = node.or_else(|| expected(case, claim))?;
+            let about = format!("the volume of {} can only be reached from {node}", claim.name);
+            (node, about)
+        }
+        ClaimPhase::Bound | ClaimPhase::Lost => return None,
+    };
+    let missing = case.index.node(&node).is_none();
+    missing.then(|| Suspicion::of(Trouble::SelectedNodeMissing, &disk.name, about, &*node))
+}
+
+/// The kubelet of a pending claim's node, or of every node that reaches a bound and unfilled claim's volume, has not
+/// reported for a while.
+pub(super) fn selected_node_not_ready(case: &Case, disk: &Disk) -> Option<Suspicion> {
+    let claim = disk.claim.as_ref().filter(|claim| !claim.terminating)?;
+    let unfilled = claim
+        .data_volume
+        .as_ref()
+        .is_some_and(|controller| controller.phase != DataVolumePhase::Succeeded);
+    let nodes: Vec<&Arc<Node>> = match claim.phase {
+        ClaimPhase::Pending => vec![case.index.node(claim.selected_node.as_ref()?)?],
+        ClaimPhase::Bound if unfilled => reaching(case, claim)?,
+        ClaimPhase::Bound | ClaimPhase::Lost => return None,
+    };
+    let node = &nodes.first()?.metadata.name;
+    let asleep = nodes.iter().all(|node| !node.ready());
+    let suspicion = || {
+        Suspicion::of(
+            Trouble::SelectedNodeNotReady,
+            &disk.name,
+            format!("{} is on {node}", claim.name),
+            &**node,
+        )
+    };
+    asleep.then(|| suspicion().lasting(Since::Seen(None), HALF_MINUTE))
+}
+
+/// Our pod or a launcher has no word from the scheduler that it asks for.
+pub(super) fn scheduler_silent(case: &Case) -> Option<Suspicion> {
+    let pod = pods(case).find(|pod| pod.scheduled() == Scheduled::Silent)?;
+    let (name, scheduler) = (&pod.meta().name, pod.scheduler());
+    let about = format!("pod {name} asks for {scheduler}");
+    let suspicion = Suspicion::of(Trouble::SchedulerSilent, "", about, scheduler);
+    Some(suspicion.lasting(Since::Told(pod.meta().creation_timestamp), HALF_MINUTE))
+}
+
+/// Our pod or a launcher has a node, and a late claim that it lists has none: delayed binding is the scheduler's work,
+/// and this one does not do it.
+pub(super) fn scheduler_does_not_bind(case: &Case) -> Option<Suspicion> {
+    pods(case).filter(|pod| pod.node().is_some()).find_map(|pod| {
+        let listed = |claim: &&Claim| pod.claims().any(|name| *name == claim.name);
+        let listing = case.observed.listed();
+        let unbound = listing.into_iter().filter(listed);
+        let unbound = unbound
+            .into_iter()
+            .find(|claim| claim.late && !claim.placed && claim.phase == ClaimPhase::Pending)?;
+        let name = &pod.meta().name;
+        let about = format!("pod {name}, scheduler {}, claim {}", pod.scheduler(), unbound.name);
+        let suspicion = Suspicion::of(Trouble::SchedulerDoesNotBind, "", about, &**name);
+        Some(suspicion.lasting(Since::Told(pod.scheduled_since()), MINUTE))
+    })
+}
+
+/// The volumes of two or more disks are reached from different nodes.
+pub(super) fn disks_conflict(case: &Case) -> Option<Suspicion> {
+    let placed = placed(case)?;
+    // A node that is gone is another diagnosis.
+    let alone = placed.len() < 2 || placed.iter().any(|(_, nodes)| nodes.is_empty());
+    if alone || !common(&placed).is_empty() {
+        return None;
+    }
+    let disks = placed
+        .iter()
+        .map(|(claim, nodes)| format!("{} on {}", claim.name, named(nodes)));
+    let about = disks.collect::<Vec<_>>().join(", ");
+    let last = placed.last().map(|(claim, _)| &*claim.name).unwrap_or_default();
+    Some(Suspicion::of(Trouble::DisksConflict, "", about, last))
+}
+
+/// No node that reaches all disks has what the VM itself asks of a node. What KubeVirt adds is not compared: the labels
+/// of processors are not kept.
+pub(super) fn bound_where_vm_cannot_run(case: &Case) -> Option<Suspicion> {
+    let template = case.index.template(&case.observed.subject)?;
+    let wishes = NodeWishes::read(&template.spec.json)?;
+    let placed = placed(case)?;
+    let common = common(&placed);
+    if common.is_empty() || common.iter().any(|node| wishes.take(node)) {
+        return None;
+    }
+    let disks: Vec<&str> = placed.iter().map(|(claim, _)| &*claim.name).collect();
+    let nodes: Vec<&Arc<Node>> = common.into_iter().collect();
+    let about = format!(
+        "{} on {}, and the VM asks for {wishes}",
+        disks.join(", "),
+        named(&nodes)
+    );
+    let kind = match &case.observed.owner {
+        Some(owner) if owner.kind == VirtualMachine::KIND => "vm",
+        Some(_) | None => "vmi",
+    };
+    let object = format!("{kind}/{}", case.observed.subject.name);
+    Some(Suspicion::of(Trouble::BoundWhereVmCannotRun, "", about, object))
+}
+
+/// The scheduler says so of a launcher, temporary or real, of a VM with late disks: where they are or will be is at
+/// least part of it.
+pub(super) fn launcher_unschedulable(case: &Case) -> Option<Suspicion> {
+    if !case.observed.claims().any(|claim| claim.late) {
+        return None;
+    }
+    let launchers = case.index.launchers(&case.observed.subject);
+    launchers.filter(|pod| pod.live()).find_map(|pod| {
+        let Scheduled::Unschedulable(words) = pod.scheduled() else {
+            return None;
+        };
+        let name = &pod.meta().name;
+        let about = format!("pod {name}: {words}");
+        let suspicion = Suspicion::of(Trouble::LauncherUnschedulable, "", about, &**name);
+        Some(suspicion.lasting(Since::Told(pod.scheduled_since()), HALF_MINUTE))
+    })
+}
+
+/// Our pod and the subject's launchers, as far as they live.
+fn pods<'a>(case: &'a Case) -> impl Iterator<Item = &'a Arc<Pod>> {
+    let subject = &case.observed.subject;
+    let own = case.observed.own_pod();
+    let own = own.and_then(|_| case.index.pod(&subject.sibling(&pod_name(subject))));
+    let launchers = case.index.launchers(subject);
+    own.into_iter()
+        .chain(launchers)
+        .filter(|pod| pod.live() && !pod.meta().terminating())
+}
+
+/// The nodes that reach the claim's volume; `None` if it has none yet, or one that all nodes reach. Of a volume that we
+/// have not seen, the node that was chosen for it.
+fn reaching<'a>(case: &'a Case, claim: &Claim) -> Option<Vec<&'a Arc<Node>>> {
+    let object = case.index.claim(&case.observed.subject.sibling(&claim.name))?;
+    let Some(volume) = case.index.volume(object.spec.volume_name.as_deref()?) else {
+        return Some(vec![case.index.node(claim.selected_node.as_ref()?)?]);
+    };
+    let near = |node: &&Arc<Node>| volume.reachable_from(&node.metadata.name, &node.metadata.labels);
+    volume
+        .bound_to_nodes()
+        .then(|| case.index.nodes().filter(near).collect())
+}
+
+/// The node that a volume names, if it names one.
+fn expected(case: &Case, claim: &Claim) -> Option<Arc<str>> {
+    let object = case.index.claim(&case.observed.subject.sibling(&claim.name))?;
+    let volume = case.index.volume(object.spec.volume_name.as_deref()?)?;
+    volume.named_place().cloned()
+}
+
+/// A claim and the nodes that reach its volume.
+type Placed<'a> = (&'a Claim, Vec<&'a Arc<Node>>);
+
+/// The bound boot claims that not every node reaches, and who does. `None` if nobody need ask: KubeVirt's own pod has a
+/// node already, or no node is known.
+fn placed<'a>(case: &'a Case) -> Option<Vec<Placed<'a>>> {
+    let mut launchers = case.index.launchers(&case.observed.subject);
+    if launchers.any(|pod| pod.live() && pod.node().is_some()) {
+        return None;
+    }
+    case.index.nodes().next()?;
+    let bound = case.observed.claims().filter(|claim| claim.phase == ClaimPhase::Bound);
+    Some(
+        bound
+            .filter_map(|claim| Some((claim, reaching(case, claim)?)))
+            .collect(),
+    )
+}
+
+/// The nodes that reach all of them; none if there is no disk to ask for.
+fn common<'a>(placed: &[Placed<'a>]) -> Vec<&'a Arc<Node>> {
+    let [(_, first), rest @ ..] = placed else {
+        return Vec::new();
+    };
+    let reaches = |node: &&&Arc<Node>| {
+        rest.iter()
+            .all(|(_, nodes)| nodes.iter().any(|other| other.metadata.name == node.metadata.name))
+    };
+    first.iter().filter(reaches).copied().collect()
+}
+
+/// A few nodes for a person.
+fn named(nodes: &[&Arc<Node>]) -> String {
+    const SHOWN: usize = 3;
+    let names: BTreeSet<&str> = nodes.iter().map(|node| &*node.metadata.name).collect();
+    let shown: Vec<&str> = names.iter().take(SHOWN).copied().collect();
+    let more = names.len().saturating_sub(SHOWN);
+    let tail = if more > 0 {
+        format!(" and {more} more")
+    } else {
+        String::new()
+    };
+    format!("{}{tail}", shown.join(", "))
+}
+
+/// What a VM itself asks of its node: `nodeSelector` and the required node affinity.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct NodeWishes {
+    node_selector: BTreeMap<Arc<str>, Arc<str>>,
+    affinity: Affinity,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Affinity {
+    node_affinity: NodeAffinity,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct NodeAffinity {
+    required_during_scheduling_ignored_during_execution: Option<Required>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Required {
+    node_selector_terms: Vec<NodeSelectorTerm>,
+}
+
+impl NodeWishes {
+    /// Reads a VMI spec; `None` if it asks for nothing. Most do not, and are not parsed for it.
+    fn read(spec: &str) -> Option<Self> {
+        if !spec.contains("\"nodeSelector\"") && !spec.contains("\"nodeAffinity\"") {
+            return None;
+        }
+        serde_json::from_str(spec).ok()
+    }
+
+    fn take(&self, node: &Node) -> bool {
+        let labels: &Strings = &node.metadata.labels;
+        let has = |(key, value): (&Arc<str>, &Arc<str>)| labels.get(key) == Some(value);
+        let required = &self
+            .affinity
+            .node_affinity
+            .required_during_scheduling_ignored_during_execution;
+        let fits = |required: &Required| {
+            let mut terms = required.node_selector_terms.iter();
+            terms.any(|term| term.takes(&node.metadata.name, labels))
+        };
+        self.node_selector.iter().all(has) && required.as_ref().is_none_or(fits)
+    }
+}
+
+impl std::fmt::Display for NodeWishes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let pairs = self.node_selector.iter().map(|(key, value)| format!("{key}={value}"));
+        let affinity = self
+            .affinity
+            .node_affinity
+            .required_during_scheduling_ignored_during_execution
+            .iter()
+            .map(|_| "its required node affinity".to_owned());
+        f.write_str(&pairs.chain(affinity).collect::<Vec<_>>().join(", "))
+    }
+}

@@ -1,0 +1,196 @@
+//! For every diagnosis a situation that triggers it, and for every condition one that just does not.
+
+mod claims;
+mod places;
+mod workers;
+mod world;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::observe::observe;
+use crate::policy::Policy;
+use world::*;
+
+type Edit = fn(&mut World);
+
+/// A name, what brings it about, the words that the message has to have, and edits each of which alone takes it away.
+type Row = (
+    Trouble,
+    &'static str,
+    &'static str,
+    Edit,
+    &'static str,
+    &'static [(&'static str, Edit)],
+);
+
+fn table() -> impl Iterator<Item = &'static Row> {
+    claims::TABLE.iter().chain(workers::TABLE).chain(places::TABLE)
+}
+
+#[test]
+fn nothing_is_wrong_with_a_vm_whose_disks_are_there() {
+    assert_eq!(World::new().look(None), Diagnosis::default());
+}
+
+#[test]
+fn each_situation_has_its_diagnosis_and_without_each_condition_it_has_not() {
+    for (trouble, name, disk, edit, words, without) in table() {
+        let mut world = World::new();
+        edit(&mut world);
+        let found = world.look(None).findings;
+        let found = found.iter().find(|finding| finding.trouble == *trouble);
+        let found = found.unwrap_or_else(|| panic!("{trouble}, {name}: {:?}", world.troubles()));
+        assert_eq!(&*found.disk, *disk, "{trouble}, {name}");
+        assert!(
+            found.message().contains(words),
+            "{trouble}, {name}: {}",
+            found.message()
+        );
+        for (how, edit) in *without {
+            let mut world = world.clone();
+            edit(&mut world);
+            let troubles = world.troubles();
+            assert!(
+                troubles.iter().all(|(found, _)| found != trouble),
+                "{trouble}, {name}, {how}: {troubles:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn every_next_step_names_an_object_or_a_command() {
+    for (trouble, name, _, edit, ..) in table() {
+        let mut world = World::new();
+        edit(&mut world);
+        for finding in world.look(None).findings {
+            let next = finding.next("prod");
+            let names = ["kubectl ", "storageclass/", "scheduler "]
+                .iter()
+                .any(|word| next.contains(word));
+            assert!(
+                names && !next.contains("/ ") && !next.ends_with('/'),
+                "{trouble}, {name}: {next}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_temporary_launcher_that_blocks_an_import_is_the_cause_and_not_that_it_waits() {
+    let mut world = World::new();
+    world.unfilled("root");
+    world.launcher(&unschedulable("0/2 nodes", 0));
+    world.annotate("virt-launcher-db", "kubevirt.io/ephemeral-provisioning", &json!("true"));
+    let blocks = (Trouble::LauncherBlocksImport, "root".to_owned());
+    assert_eq!(world.troubles()[0], blocks);
+    let without: [Edit; 5] = [
+        |w| w.now = at(9),
+        |w| w.annotate("virt-launcher-db", "kubevirt.io/ephemeral-provisioning", &Value::Null),
+        |w| w.set("virt-launcher-db", &scheduled()),
+        |w| w.pod("importer-root", "root", "root", &json!({})),
+        |w| w.pending("root"),
+    ];
+    for (number, edit) in without.iter().enumerate() {
+        let mut world = world.clone();
+        edit(&mut world);
+        assert!(!world.troubles().contains(&blocks), "{number}");
+    }
+}
+
+#[test]
+fn without_the_kind_no_data_volume_can_come() {
+    let mut world = World::new();
+    world
+        .objects
+        .retain(|name, _| !name.starts_with("dv") && *name != "root");
+    let mut index = world.index();
+    let look = |index: &Index, now| {
+        let observed = observe(index, &subject(), Policy::default(), None);
+        diagnose(index, &observed, &Evidence::default(), None, now).findings
+    };
+    assert_eq!(look(&index, at(3600)), []);
+    index.note_kind::<crate::api::DataVolume>(false);
+    assert_eq!(look(&index, at(59)), []);
+    let found = look(&index, at(60));
+    assert_eq!((found[0].trouble, &*found[0].disk), (Trouble::CdiMissing, "root"));
+    assert_eq!(found.len(), 1, "the other disk has its claim");
+}
+
+#[test]
+fn nobody_is_told_about_what_is_being_deleted() {
+    let mut world = World::new();
+    world.worker(&crashing(4, "CrashLoopBackOff"));
+    assert_eq!(world.troubles().len(), 1);
+    world.set("db", &json!({"metadata": {"deletionTimestamp": at(1).to_string()}}));
+    assert_eq!(world.troubles(), []);
+}
+
+/// What no object dates begins when it was seen first, ends with a break, and has the controller woken up.
+#[test]
+fn the_controller_counts_from_when_it_has_seen_it() {
+    let mut onsets = Onsets::default();
+    let mut world = World::new();
+    world.pending("root");
+    let mut look = |world: &World, seconds| {
+        let world = World {
+            now: at(seconds),
+            ..world.clone()
+        };
+        let found = world.look(Some(&mut onsets));
+        (found.findings.len(), found.wake_at)
+    };
+    assert_eq!(look(&world, 10_000), (0, Some(at(10_120))));
+    assert_eq!(look(&world, 10_119), (0, Some(at(10_120))));
+    assert_eq!(look(&world, 10_120), (1, None));
+    let calm = World::new();
+    assert_eq!(look(&calm, 10_121), (0, None));
+    assert_eq!(look(&world, 10_122), (0, Some(at(10_242))));
+}
+
+#[test]
+fn a_claim_may_be_missing_for_a_minute() {
+    let mut onsets = Onsets::default();
+    let mut world = World::new();
+    world.claimless("root", "NotFound", "No PVC found");
+    let mut look = |world: &World, seconds| {
+        let world = World {
+            now: at(seconds),
+            ..world.clone()
+        };
+        let found = world.look(Some(&mut onsets));
+        (found.claim_missing, found.wake_at)
+    };
+    assert_eq!(look(&world, 1000), (false, Some(at(1060))));
+    assert_eq!(look(&world, 1059), (false, Some(at(1060))));
+    assert_eq!(look(&world, 1060), (true, None));
+    assert_eq!(look(&World::new(), 1061), (false, None));
+    assert_eq!(look(&world, 1062), (false, Some(at(1122))));
+}
+
+#[test]
+fn the_first_cause_comes_first_and_disks_in_the_order_of_the_spec() {
+    let mut world = World::new();
+    world.set("pv-data", &affinity("node-2"));
+    world.launcher(&unschedulable("0/2 nodes", 0));
+    world.pending("root");
+    world.pending("data");
+    world.set("pv-data", &affinity("node-2"));
+    let troubles: Vec<_> = world.troubles();
+    let silent = |disk: &str| (Trouble::ProvisionerSilent, disk.to_owned());
+    let launcher = (Trouble::LauncherUnschedulable, String::new());
+    assert_eq!(troubles, [silent("root"), silent("data"), launcher]);
+}
+
+#[test]
+fn a_worker_of_a_prime_claim_concerns_the_vm() {
+    let mut world = World::new();
+    prime(&mut world, "Bound");
+    world.pod("importer", "prime", "prime-PersistentVolumeClaim-root", &json!({}));
+    let worker = world.objects.remove("importer").expect("a pod").to_string();
+    let mut index = world.index();
+    let mut pod: crate::api::Pod = serde_json::from_str(&worker).expect("a pod");
+    pod.metadata.namespace = "prod".into();
+    assert_eq!(index.apply(pod), [subject()].into());
+}

@@ -1,0 +1,270 @@
+//! From the DataVolume to a bound claim.
+
+use serde_json::json;
+
+use super::world::*;
+use super::*;
+
+pub(super) const TABLE: &[Row] = &[
+    (
+        Trouble::CdiMissing,
+        "no status",
+        "root",
+        |w| {
+            w.objects.remove("root");
+            w.set("dv-root", &json!({"status": null}));
+        },
+        "dv/root has no status",
+        &[
+            ("young", |w| w.now = at(59)),
+            ("a phase", |w| {
+                w.set("dv-root", &json!({"status": {"phase": "Pending"}}));
+            }),
+            ("a word of CDI", |w| w.claimless("root", "NotFound", "No PVC found")),
+            ("no DataVolume", |w| drop(w.objects.remove("dv-root"))),
+        ],
+    ),
+    (
+        Trouble::StorageClassMissing,
+        "the claim's",
+        "root",
+        |w| {
+            w.unplaced("root");
+            w.set("root", &json!({"spec": {"storageClassName": "gone"}}));
+        },
+        "root asks for gone",
+        &[
+            ("young", |w| w.now = at(9)),
+            ("it exists", |w| w.set("late", &json!({"metadata": {"name": "gone"}}))),
+            ("no class is known", |w| drop(w.objects.remove("late"))),
+            ("bound all the same", |w| {
+                w.set(
+                    "root",
+                    &json!({"spec": {"volumeName": "pv-root"}, "status": {"phase": "Bound"}}),
+                );
+            }),
+            ("none wanted", |w| {
+                w.set("root", &json!({"spec": {"storageClassName": ""}}));
+            }),
+        ],
+    ),
+    (
+        Trouble::StorageClassMissing,
+        "no default",
+        "root",
+        |w| {
+            w.unplaced("root");
+            w.set("root", &json!({"spec": {"storageClassName": null}}));
+        },
+        "root names none",
+        &[("a default", |w| {
+            w.annotate("late", "storageclass.kubernetes.io/is-default-class", &json!("true"));
+        })],
+    ),
+    (
+        Trouble::StorageClassMissing,
+        "the DataVolume's",
+        "root",
+        |w| {
+            w.claimless("root", "ErrClaimNotValid", "cannot render");
+            w.set("dv-root", &json!({"spec": {"storage": {"storageClassName": "gone"}}}));
+        },
+        "root asks for gone",
+        &[],
+    ),
+    (
+        Trouble::ClaimRefused,
+        "quota",
+        "root",
+        |w| w.claimless("root", "ErrExceededQuota", "exceeded quota: disk, requested: 2Gi"),
+        "exceeded quota: disk, requested: 2Gi",
+        &[
+            ("young", |w| w.now = at(9)),
+            ("no claim yet", |w| w.claimless("root", "NotFound", "No PVC found")),
+            ("pending", |w| w.claimless("root", "Pending", "PVC root Pending")),
+        ],
+    ),
+    (
+        Trouble::ClaimRefused,
+        "the name is taken",
+        "root",
+        |w| {
+            w.set("root", &json!({"metadata": {"ownerReferences": []}}));
+            w.set("dv-root", &json!({"status": {"phase": "Pending"}}));
+        },
+        "pvc/root exists already",
+        &[
+            ("young", |w| w.now = at(59)),
+            ("adopted", |w| {
+                w.set("dv-root", &json!({"status": {"phase": "Succeeded"}}));
+            }),
+            ("its own", |w| {
+                w.set(
+                    "root",
+                    &json!({"metadata": {"ownerReferences": controller(&w.objects["dv-root"])}}),
+                );
+            }),
+        ],
+    ),
+    (
+        Trouble::SourceMissing,
+        "not there",
+        "root",
+        |w| {
+            w.unfilled("root");
+            w.set("dv-root", &json!({"spec": {"source": {"pvc": {"name": "golden"}}}}));
+        },
+        "pvc/golden in prod does not exist",
+        &[
+            ("young", |w| w.now = at(59)),
+            ("done", |w| w.set("dv-root", &json!({"status": {"phase": "Succeeded"}}))),
+            ("a Namespace that nobody reads", |w| {
+                w.set(
+                    "dv-root",
+                    &json!({"spec": {"source": {"pvc": {"namespace": "images"}}}}),
+                );
+            }),
+            ("there", |w| {
+                w.add(
+                    "golden",
+                    "v1",
+                    "PersistentVolumeClaim",
+                    &json!({"status": {"phase": "Bound"}}),
+                );
+            }),
+            ("the disk waits for a consumer first", |w| w.unplaced("root")),
+        ],
+    ),
+    (
+        Trouble::SourceMissing,
+        "not filled",
+        "root",
+        |w| {
+            w.unfilled("root");
+            w.set(
+                "dv-root",
+                &json!({"spec": {"source": {"pvc": {"namespace": "prod", "name": "golden"}}}}),
+            );
+            w.add(
+                "golden",
+                "v1",
+                "PersistentVolumeClaim",
+                &json!({"status": {"phase": "Pending"}}),
+            );
+        },
+        "pvc/golden in prod has no volume yet",
+        &[],
+    ),
+    (
+        Trouble::SourceMissing,
+        "CDI says so",
+        "root",
+        |w| {
+            w.unfilled("root");
+            w.now = at(1);
+            w.event(
+                "DataVolume",
+                "root",
+                "CloneWithoutSource",
+                "The source pvc golden doesn't exist",
+            );
+        },
+        "The source pvc golden doesn't exist",
+        &[("done", |w| w.set("dv-root", &json!({"status": {"phase": "Succeeded"}})))],
+    ),
+    (
+        Trouble::ProvisioningFailed,
+        "CDI has copied it",
+        "root",
+        |w| {
+            w.pending("root");
+            w.annotate(
+                "root",
+                BOUND_MESSAGE,
+                &json!("failed to provision volume with StorageClass \"late\": full"),
+            );
+        },
+        "\"late\": full",
+        &[
+            ("other words", |w| {
+                w.annotate(
+                    "root",
+                    BOUND_MESSAGE,
+                    &json!("External provisioner is provisioning volume for claim"),
+                );
+            }),
+            ("bound", |w| {
+                w.set(
+                    "root",
+                    &json!({"spec": {"volumeName": "pv-root"}, "status": {"phase": "Bound"}}),
+                );
+            }),
+        ],
+    ),
+    (
+        Trouble::ProvisioningFailed,
+        "of a prime claim",
+        "root",
+        |w| {
+            prime(w, "Pending");
+            w.event(
+                "PersistentVolumeClaim",
+                "prime-PersistentVolumeClaim-root",
+                "ProvisioningFailed",
+                "no space",
+            );
+        },
+        "no space",
+        &[("the prime is bound", |w| prime(w, "Bound"))],
+    ),
+    (
+        Trouble::ProvisionerSilent,
+        "legacy",
+        "root",
+        |w| w.pending("root"),
+        "example.com/local of class late, for root on node-1",
+        &[
+            ("young", |w| w.now = at(119)),
+            ("no node", |w| w.unplaced("root")),
+            ("nobody provisions", |w| {
+                w.set("late", &json!({"provisioner": "kubernetes.io/no-provisioner"}));
+            }),
+            ("it has begun", |w| {
+                w.annotate(
+                    "root",
+                    BOUND_MESSAGE,
+                    &json!("External provisioner is provisioning volume for claim \"prod/root\""),
+                );
+            }),
+            ("it has said so", |w| {
+                w.event("PersistentVolumeClaim", "root", "Provisioning", "at it");
+            }),
+            ("asked later", |w| {
+                w.now = at(125);
+                w.event(
+                    "PersistentVolumeClaim",
+                    "root",
+                    "ExternalProvisioning",
+                    "Waiting for a volume",
+                );
+            }),
+            ("bound", |w| {
+                w.set(
+                    "root",
+                    &json!({"spec": {"volumeName": "pv-root"}, "status": {"phase": "Bound"}}),
+                );
+            }),
+        ],
+    ),
+    (
+        Trouble::ProvisionerSilent,
+        "populator",
+        "root",
+        |w| prime(w, "Pending"),
+        "example.com/local of class late, for root on node-1",
+        &[
+            ("the prime is bound, and being filled", |w| prime(w, "Bound")),
+            ("CDI has not begun", |w| drop(w.objects.remove("prime"))),
+        ],
+    ),
+];

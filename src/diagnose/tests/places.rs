@@ -1,0 +1,232 @@
+//! Where disks, pods and the VM are.
+
+use serde_json::json;
+
+use super::world::*;
+use super::*;
+
+pub(super) const TABLE: &[Row] = &[
+    (
+        Trouble::SelectedNodeMissing,
+        "of a pending claim",
+        "root",
+        |w| {
+            w.pending("root");
+            w.now = at(60);
+            w.annotate("root", "volume.kubernetes.io/selected-node", &json!("node-9"));
+        },
+        "node-9 was chosen for root",
+        &[
+            ("it exists", |w| {
+                w.set("node-2", &json!({"metadata": {"name": "node-9"}}));
+            }),
+            ("no node is known", |w| {
+                w.objects.retain(|name, _| !name.starts_with("node"));
+            }),
+            ("none chosen", |w| w.unplaced("root")),
+        ],
+    ),
+    (
+        Trouble::SelectedNodeMissing,
+        "of a filled disk",
+        "root",
+        |w| w.set("pv-root", &affinity("node-9")),
+        "can only be reached from node-9",
+        &[("reached from everywhere", |w| {
+            w.set("pv-root", &json!({"spec": {"nodeAffinity": null}}));
+        })],
+    ),
+    (
+        Trouble::SelectedNodeNotReady,
+        "of a pending claim",
+        "root",
+        |w| {
+            w.pending("root");
+            w.set("node-1", &not_ready());
+        },
+        "root is on node-1",
+        &[
+            ("filled", |w| {
+                w.set(
+                    "root",
+                    &json!({"spec": {"volumeName": "pv-root"}, "status": {"phase": "Bound"}}),
+                );
+                w.set("dv-root", &json!({"status": {"phase": "Succeeded"}}));
+            }),
+            ("another node", |w| {
+                w.set(
+                    "node-1",
+                    &json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}}),
+                );
+                w.set("node-2", &not_ready());
+                w.now = at(60);
+            }),
+        ],
+    ),
+    (
+        Trouble::SelectedNodeNotReady,
+        "of a bound claim",
+        "root",
+        |w| {
+            w.unfilled("root");
+            w.set("node-1", &not_ready());
+        },
+        "root is on node-1",
+        &[
+            ("reached from another", |w| {
+                w.set(
+                    "pv-root",
+                    &json!({"spec": {"nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions":
+                    [{"key": "zone", "operator": "Exists"}]}]}}}}),
+                );
+            }),
+            ("reached from everywhere", |w| {
+                w.set("pv-root", &json!({"spec": {"nodeAffinity": null}}));
+            }),
+        ],
+    ),
+    (
+        Trouble::SchedulerSilent,
+        "our pod",
+        "",
+        |w| {
+            w.unplaced("root");
+            w.own_pod(&json!({"spec": {"schedulerName": "mine"}}));
+        },
+        "asks for mine",
+        &[
+            ("young", |w| w.now = at(29)),
+            ("it has spoken", |w| w.set("own", &unschedulable("no", 0))),
+            ("gated", |w| {
+                w.set(
+                    "own",
+                    &json!({"status": {"conditions":
+                [{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}]}}),
+                );
+            }),
+            ("going", |w| {
+                w.set("own", &json!({"metadata": {"deletionTimestamp": at(1).to_string()}}));
+            }),
+        ],
+    ),
+    (
+        Trouble::SchedulerDoesNotBind,
+        "our pod",
+        "",
+        |w| {
+            w.unplaced("root");
+            w.own_pod(&scheduled());
+        },
+        "claim root",
+        &[
+            ("young", |w| w.now = at(59)),
+            ("no node", |w| w.set("own", &json!({"spec": {"nodeName": null}}))),
+            ("bound", |w| {
+                w.set(
+                    "root",
+                    &json!({"spec": {"volumeName": "pv-root"}, "status": {"phase": "Bound"}}),
+                );
+            }),
+            ("the class binds at once", |w| {
+                w.set("late", &json!({"volumeBindingMode": "Immediate"}));
+            }),
+            ("it lists another", |w| {
+                w.set(
+                    "own",
+                    &json!({"spec": {"volumes": [
+                {"persistentVolumeClaim": {"claimName": "data"}}]}}),
+                );
+            }),
+        ],
+    ),
+    (
+        Trouble::DisksConflict,
+        "two nodes",
+        "",
+        |w| w.set("pv-data", &affinity("node-2")),
+        "root on node-1, data on node-2",
+        &[
+            ("one reaches both", |w| {
+                w.set("pv-data", &json!({"spec": {"nodeAffinity": null}}));
+            }),
+            ("not bound", |w| {
+                w.unplaced("data");
+            }),
+            ("it runs", |w| {
+                w.launcher(&scheduled());
+            }),
+        ],
+    ),
+    (
+        Trouble::BoundWhereVmCannotRun,
+        "selector",
+        "",
+        |w| {
+            w.set(
+                "db",
+                &json!({"spec": {"template": {"spec": {"nodeSelector": {"zone": "b"}}}}}),
+            );
+        },
+        "root, data on node-1, and the VM asks for zone=b",
+        &[
+            ("the node has it", |w| {
+                w.set("node-1", &json!({"metadata": {"labels": {"zone": "b"}}}));
+            }),
+            ("it runs", |w| w.launcher(&scheduled())),
+            ("no local disk", |w| {
+                w.set("pv-root", &json!({"spec": {"nodeAffinity": null}}));
+                w.set("pv-data", &json!({"spec": {"nodeAffinity": null}}));
+            }),
+        ],
+    ),
+    (
+        Trouble::BoundWhereVmCannotRun,
+        "volumes that nobody has seen",
+        "",
+        |w| {
+            w.set(
+                "db",
+                &json!({"spec": {"template": {"spec": {"nodeSelector": {"zone": "b"}}}}}),
+            );
+            w.objects.retain(|name, _| !name.starts_with("pv"));
+        },
+        "root, data on node-1, and the VM asks for zone=b",
+        &[("no node was chosen", |w| {
+            for disk in ["root", "data"] {
+                w.annotate(disk, "volume.kubernetes.io/selected-node", &json!(""));
+            }
+        })],
+    ),
+    (
+        Trouble::BoundWhereVmCannotRun,
+        "affinity",
+        "",
+        |w| {
+            w.set(
+                "db",
+                &json!({"spec": {"template": {"spec": {"affinity": {"nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions":
+                [{"key": "zone", "operator": "In", "values": ["b"]}]}]}}}}}}}),
+            );
+        },
+        "its required node affinity",
+        &[],
+    ),
+    (
+        Trouble::LauncherUnschedulable,
+        "real",
+        "",
+        |w| w.launcher(&unschedulable("0/2 nodes", 0)),
+        "pod virt-launcher-db: 0/2 nodes",
+        &[
+            ("young", |w| w.now = at(29)),
+            ("scheduled", |w| w.set("virt-launcher-db", &scheduled())),
+            ("no late disk", |w| {
+                w.set("late", &json!({"volumeBindingMode": "Immediate"}));
+            }),
+            ("over", |w| {
+                w.set("virt-launcher-db", &json!({"status": {"phase": "Failed"}}));
+            }),
+        ],
+    ),
+];

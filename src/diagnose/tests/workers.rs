@@ -1,0 +1,165 @@
+//! CDI's worker, and its gate.
+
+use serde_json::json;
+
+use super::world::*;
+use super::*;
+
+pub(super) const TABLE: &[Row] = &[
+    (
+        Trouble::WorkerRefused,
+        "quota",
+        "root",
+        |w| {
+            w.unfilled("root");
+            w.annotate(
+                "root",
+                "cdi.kubevirt.io/storage.condition.running.reason",
+                &json!("ErrExceededQuota"),
+            );
+            w.annotate(
+                "root",
+                "cdi.kubevirt.io/storage.condition.running.message",
+                &json!("exceeded quota: cpu"),
+            );
+        },
+        "root: exceeded quota: cpu",
+        &[
+            ("another reason", |w| {
+                w.annotate(
+                    "root",
+                    "cdi.kubevirt.io/storage.condition.running.reason",
+                    &json!("Completed"),
+                );
+            }),
+            ("it is there", |w| w.worker(&json!({}))),
+            ("filled", |w| {
+                w.set("dv-root", &json!({"status": {"phase": "Succeeded"}}));
+            }),
+        ],
+    ),
+    (
+        Trouble::WorkerUnschedulable,
+        "importer",
+        "root",
+        |w| w.worker(&unschedulable("0/2 nodes", 0)),
+        "pod importer-root: 0/2 nodes",
+        &[
+            ("young", |w| w.now = at(9)),
+            ("scheduled", |w| w.set("importer-root", &scheduled())),
+            ("a stranger", |w| {
+                w.set("importer-root", &json!({"metadata": {"ownerReferences": []}}));
+            }),
+            ("over", |w| {
+                w.set("importer-root", &json!({"status": {"phase": "Succeeded"}}));
+            }),
+        ],
+    ),
+    (
+        Trouble::WorkerFailing,
+        "crash loop",
+        "root",
+        |w| w.worker(&crashing(4, "CrashLoopBackOff")),
+        "pod importer-root, 4 restarts, CrashLoopBackOff: got 404",
+        &[
+            ("has just been started once more", |w| {
+                w.set("importer-root", &running(2));
+            }),
+            ("creating", |w| {
+                w.set(
+                    "importer-root",
+                    &json!({"status": {"containerStatuses": [
+                {"state": {"waiting": {"reason": "ContainerCreating"}}}]}}),
+                );
+            }),
+            ("filled", |w| {
+                w.set("dv-root", &json!({"status": {"phase": "Succeeded"}}));
+            }),
+        ],
+    ),
+    (
+        Trouble::WorkerFailing,
+        "runs again and again",
+        "root",
+        |w| w.worker(&running(3)),
+        "pod importer-root, 3 restarts: got 404",
+        &[],
+    ),
+    (
+        Trouble::WorkerFailing,
+        "of a prime claim",
+        "root",
+        |w| {
+            prime(w, "Bound");
+            w.pod(
+                "importer",
+                "prime",
+                "prime-PersistentVolumeClaim-root",
+                &crashing(4, "ImagePullBackOff"),
+            );
+        },
+        "pod importer, 4 restarts, ImagePullBackOff: got 404",
+        &[],
+    ),
+    (
+        Trouble::WorkerFailing,
+        "refused by the kubelet",
+        "root",
+        |w| w.worker(&json!({"status": {"phase": "Failed", "reason": "OutOfcpu", "message": "no CPU"}})),
+        "pod importer-root has failed: OutOfcpu no CPU",
+        &[("ended well", |w| {
+            w.set("importer-root", &json!({"status": {"phase": "Succeeded"}}));
+        })],
+    ),
+    (
+        Trouble::WorkerFailing,
+        "the clone populator says so",
+        "root",
+        |w| {
+            w.unfilled("root");
+            w.annotate("root", "cdi.kubevirt.io/cloneError", &json!("no snapshot class"));
+        },
+        "no snapshot class",
+        &[],
+    ),
+    (
+        Trouble::GateOff,
+        "legacy",
+        "root",
+        |w| {
+            w.unplaced("root");
+            w.set("dv-root", &json!({"status": {"phase": "Pending"}}));
+        },
+        "root",
+        &[
+            ("young", |w| w.now = at(59)),
+            ("the gate is known to be on", |w| w.evidence.gate = Some(true)),
+            ("a worker is there", |w| {
+                w.pod("importer-root", "root", "root", &json!({}));
+            }),
+            ("asked for", |w| w.annotate("root", IMMEDIATE, &json!("true"))),
+            ("the class binds at once", |w| {
+                w.set("late", &json!({"volumeBindingMode": "Immediate"}));
+            }),
+            ("it waits", |w| {
+                w.set("dv-root", &json!({"status": {"phase": "WaitForFirstConsumer"}}));
+            }),
+        ],
+    ),
+    (
+        Trouble::GateOff,
+        "populator",
+        "root",
+        |w| {
+            prime(w, "Bound");
+            w.unplaced("root");
+            w.annotate("root", IMMEDIATE, &json!(""));
+            w.set("dv-root", &json!({"status": {"phase": "Pending"}}));
+        },
+        "root",
+        &[
+            ("asked for", |w| w.annotate("dv-root", IMMEDIATE, &json!(""))),
+            ("by a person", |w| w.annotate("root", IMMEDIATE, &json!("true"))),
+        ],
+    ),
+];

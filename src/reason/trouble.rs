@@ -1,0 +1,133 @@
+//! The closed list of diagnoses: what may be wrong after the hand-over, in whose words, and what a person can do.
+
+use std::fmt;
+
+/// What is wrong where the decision can't help (design section 5, "Diagnose"). The order is the order of causes: of
+/// several the first is shown. The names are stable: events, metrics and tests use them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Trouble {
+    /// Nobody works on the DataVolumes.
+    CdiMissing,
+    /// The class that a disk asks for does not exist.
+    StorageClassMissing,
+    /// CDI may not make the claim.
+    ClaimRefused,
+    /// What is to be cloned is not there, or not filled.
+    SourceMissing,
+    /// The node of a disk does not exist.
+    SelectedNodeMissing,
+    /// The node of a disk does not work.
+    SelectedNodeNotReady,
+    /// The provisioner says that it can't.
+    ProvisioningFailed,
+    /// The provisioner says nothing.
+    ProvisionerSilent,
+    /// CDI may not make its worker pod.
+    WorkerRefused,
+    /// KubeVirt's temporary pod lists a disk that CDI would fill, and can't be scheduled.
+    LauncherBlocksImport,
+    /// CDI's worker pod can't be scheduled.
+    WorkerUnschedulable,
+    /// CDI's worker pod fails.
+    WorkerFailing,
+    /// CDI binds late disks itself.
+    GateOff,
+    /// No scheduler looks at a pod.
+    SchedulerSilent,
+    /// A scheduler gives a pod a node and its claims none.
+    SchedulerDoesNotBind,
+    /// No node reaches all disks.
+    DisksConflict,
+    /// The VM may not run where its disks are.
+    BoundWhereVmCannotRun,
+    /// KubeVirt's own pod can't be scheduled.
+    LauncherUnschedulable,
+}
+
+impl Trouble {
+    /// What it means for a person, in one sentence without a subject.
+    #[must_use]
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::CdiMissing => "nobody works on the DataVolume: CDI is not installed or does not run",
+            Self::StorageClassMissing => "the disk's storage class does not exist",
+            Self::ClaimRefused => "CDI may not make the disk's claim",
+            Self::SourceMissing => "the disk is a clone, and its source is not ready",
+            Self::SelectedNodeMissing => "the node of the disk does not exist",
+            Self::SelectedNodeNotReady => "the node of the disk is not ready",
+            Self::ProvisioningFailed => "the provisioner cannot make the disk's volume",
+            Self::ProvisionerSilent => "a node is chosen, and the provisioner has not answered",
+            Self::WorkerRefused => "CDI may not make the pod that fills the disk",
+            Self::LauncherBlocksImport => {
+                "KubeVirt's temporary pod uses the disk and cannot be scheduled, so CDI does not begin to fill it"
+            }
+            Self::WorkerUnschedulable => "no node fits CDI's pod that fills the disk",
+            Self::WorkerFailing => "CDI's pod that fills the disk fails",
+            Self::GateOff => "CDI does not wait for a first consumer: its gate HonorWaitForFirstConsumer is off",
+            Self::SchedulerSilent => "no scheduler has looked at the pod",
+            Self::SchedulerDoesNotBind => "the pod has a node, and its scheduler has chosen none for its claims",
+            Self::DisksConflict => "no node can reach all disks of the VM",
+            Self::BoundWhereVmCannotRun => "the VM may not run where its disks are",
+            Self::LauncherUnschedulable => "no node fits KubeVirt's own pod",
+        }
+    }
+
+    /// What a person can do about it: an object or a command is named. `namespace` and `disk` say whose trouble it is,
+    /// `object` is the name of what is in the way, whose kind the diagnosis implies; empty if there is none.
+    #[must_use]
+    pub fn next(self, namespace: &str, disk: &str, object: &str) -> String {
+        match self {
+            Self::CdiMissing => "install or repair CDI: kubectl get crd/datavolumes.cdi.kubevirt.io cdi".into(),
+            Self::StorageClassMissing if object.is_empty() => {
+                format!("name a class for {disk}, or make one the default: kubectl get storageclass")
+            }
+            Self::StorageClassMissing => {
+                format!("create storageclass/{object}, or make {disk} anew with one of: kubectl get storageclass")
+            }
+            Self::ClaimRefused | Self::SourceMissing if object.is_empty() => {
+                format!("kubectl describe dv/{disk} -n {namespace}")
+            }
+            Self::ClaimRefused => format!("raise it: kubectl edit resourcequota/{object} -n {namespace}"),
+            Self::SourceMissing => {
+                let (home, name) = object.split_once('/').unwrap_or((namespace, object));
+                format!("kubectl get pvc/{name} dv/{name} -n {home}")
+            }
+            Self::SelectedNodeMissing => {
+                format!("bring node/{object} back; without it the data are lost, and this begins anew: kubectl delete pvc/{disk} -n {namespace}")
+            }
+            Self::SelectedNodeNotReady => format!("kubectl describe node/{object}"),
+            Self::ProvisioningFailed => format!("kubectl describe pvc/{object} -n {namespace}"),
+            Self::ProvisionerSilent => format!("start the provisioner of storageclass/{object}, or use another class"),
+            Self::WorkerRefused => format!("kubectl describe pvc/{disk} quota -n {namespace}"),
+            Self::LauncherBlocksImport
+            | Self::WorkerUnschedulable
+            | Self::SchedulerDoesNotBind
+            | Self::LauncherUnschedulable => format!("kubectl describe pod/{object} -n {namespace}"),
+            Self::WorkerFailing if object.is_empty() => format!("kubectl describe pvc/{disk} -n {namespace}"),
+            Self::WorkerFailing => format!("kubectl logs pod/{object} -n {namespace} --previous"),
+            Self::GateOff => {
+                "kubectl patch cdi cdi --type merge -p '{\"spec\":{\"config\":{\"featureGates\":[\"HonorWaitForFirstConsumer\"]}}}'"
+                    .into()
+            }
+            Self::SchedulerSilent => format!("start the scheduler {object}, or change schedulerName of the VM"),
+            Self::DisksConflict => {
+                format!("restore pvc/{object} where the others are; its data are lost by: kubectl delete pvc/{object} -n {namespace}")
+            }
+            Self::BoundWhereVmCannotRun => {
+                format!("let the VM run there: kubectl edit {object} -n {namespace}")
+            }
+        }
+    }
+
+    /// The name, as events and metrics show it.
+    #[must_use]
+    pub fn name(self) -> String {
+        format!("{self:?}")
+    }
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
