@@ -88,8 +88,8 @@ pub fn of_decision(decision: &Decision, observed: &Observed) -> Option<Announcem
 /// of a worker; this says whether there is something new.
 pub type Stuck = (String, Arc<str>);
 
-/// What to say when something is wrong after the hand-over, or a claim has been missing for too long. Nobody is told
-/// about VMs that have not asked for us, or do not want us.
+/// What to say when something is wrong after the hand-over, a DataVolume has failed, or a claim has been missing for too
+/// long. Nobody is told about VMs that have not asked for us, or do not want us.
 #[must_use]
 pub fn of_diagnosis(diagnosis: &Diagnosis, decision: &Decision, observed: &Observed) -> Option<(Stuck, Announcement)> {
     if let Permission::No(Reason::OptedOut | Reason::NotAskedFor | Reason::SwitchedOff | Reason::MigrationTarget) =
@@ -97,10 +97,14 @@ pub fn of_diagnosis(diagnosis: &Diagnosis, decision: &Decision, observed: &Obser
     {
         return None;
     }
-    let missing = decision.reason == Reason::ClaimMissing && diagnosis.claim_missing;
+    let lasts = match decision.reason {
+        Reason::ClaimMissing => diagnosis.claim_missing,
+        Reason::DataVolumeFailed => true,
+        _ => false,
+    };
     let (stuck, note) = match diagnosis.cause(decision.reason) {
         Some(finding) => ((finding.trouble.name(), Arc::clone(&finding.disk)), finding.message()),
-        None if missing => ((decision.reason.name(), "".into()), decision.message()),
+        None if lasts => ((decision.reason.name(), "".into()), decision.message()),
         None => return None,
     };
     let announcement = Announcement {

@@ -94,6 +94,8 @@ pub struct Disk {
     pub claim: Option<Claim>,
     /// Phase of the DataVolume, whether or not its claim exists.
     pub data_volume: Option<DataVolumePhase>,
+    /// What CDI says of a DataVolume that is not filled.
+    pub data_volume_words: Option<Arc<str>>,
     /// Whether the DataVolume is being deleted.
     pub data_volume_terminating: bool,
     /// Whether a live worker pod is controlled by the claim.
@@ -344,6 +346,7 @@ fn disk(index: &Index, subject: &Key, volume: &Volume, name: &Arc<str>) -> Disk 
         names_data_volume: matches!(volume.kind, VolumeKind::DataVolume(_)),
         name: Arc::clone(name),
         data_volume: data_volume.map(|data_volume| data_volume.phase()),
+        data_volume_words: data_volume.and_then(|data_volume| data_volume.unmet("Running")?.message.clone()),
         data_volume_terminating: data_volume.is_some_and(|data_volume| data_volume.meta().terminating()),
         worker: live().any(|pod| controlled(pod)),
         user: live()

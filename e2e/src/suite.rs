@@ -1,5 +1,5 @@
-//! Runs scenarios as tests: first those that share one control plane, side by side; then those that start their own,
-//! one at a time.
+//! Runs scenarios as tests: first those that share one control plane and those that need none, side by side; then those
+//! that start their own, one at a time.
 
 use std::fs;
 use std::future::Future;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use libtest_mimic::{Arguments, Failed, Trial};
-use tokio::runtime::Runtime;
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::OnceCell;
 
 use crate::control_plane::{ControlPlane, kept_logs};
@@ -39,6 +39,7 @@ impl Shared for ControlPlane {
 /// A list of tests, run like `cargo test` runs them: the same command line, the same output.
 pub struct Suite<S> {
     shared: Vec<(String, SharedTest<S>)>,
+    paused: Vec<(String, Test)>,
     alone: Vec<(String, Test)>,
     side_by_side: usize,
 }
@@ -47,6 +48,7 @@ impl<S: Shared> Default for Suite<S> {
     fn default() -> Self {
         Self {
             shared: Vec::new(),
+            paused: Vec::new(),
             alone: Vec::new(),
             side_by_side: SIDE_BY_SIDE,
         }
@@ -69,6 +71,16 @@ impl<S: Shared> Suite<S> {
     {
         self.shared
             .push((name.to_owned(), Box::new(|shared| Box::pin(test(shared)))));
+        self
+    }
+
+    /// Adds a test that needs no control plane, and whose time passes as fast as nobody works in it.
+    #[must_use]
+    pub fn paused<F>(mut self, name: &str, test: impl FnOnce() -> F + Send + 'static) -> Self
+    where
+        F: Future<Output = Result<()>> + 'static,
+    {
+        self.paused.push((name.to_owned(), Box::new(|| Box::pin(test()))));
         self
     }
 
@@ -97,7 +109,8 @@ impl<S: Shared> Suite<S> {
         };
         let mut arguments = Arguments::from_args();
         arguments.test_threads.get_or_insert(self.side_by_side);
-        let mut fine = run_shared(&runtime, &arguments, self.shared, prepare);
+        let paused = self.paused.into_iter().map(|(name, test)| paused_trial(name, test));
+        let mut fine = run_shared(&runtime, &arguments, self.shared, prepare, paused.collect());
         if !self.alone.is_empty() {
             arguments.test_threads = Some(1);
             fine &= run_alone(&runtime, &arguments, self.alone);
@@ -115,6 +128,7 @@ fn run_shared<S: Shared, F>(
     arguments: &Arguments,
     tests: Vec<(String, SharedTest<S>)>,
     prepare: impl Fn() -> F + Send + Sync + 'static,
+    others: Vec<Trial>,
 ) -> bool
 where
     F: Future<Output = Result<S>> + 'static,
@@ -131,7 +145,8 @@ where
             })
         })
     });
-    let failed = libtest_mimic::run(arguments, trials.collect()).has_failed();
+    let trials = trials.chain(others).collect();
+    let failed = libtest_mimic::run(arguments, trials).has_failed();
     let made = Arc::into_inner(store).and_then(OnceCell::into_inner);
     let shared = made.and_then(Result::ok).and_then(Arc::into_inner);
     let Some(shared) = shared.filter(|_| !failed) else {
@@ -142,6 +157,14 @@ where
         eprintln!("what the tests shared did not stop well: {error:#}");
     }
     stopped.is_ok()
+}
+
+fn paused_trial(name: String, test: Test) -> Trial {
+    Trial::test(name, || {
+        let runtime = Builder::new_current_thread().enable_all().start_paused(true).build();
+        let runtime = runtime.map_err(|error| format!("no runtime: {error}"))?;
+        on(&runtime, test())
+    })
 }
 
 fn run_alone(runtime: &Arc<Runtime>, arguments: &Arguments, tests: Vec<(String, Test)>) -> bool {

@@ -117,11 +117,10 @@ fn foreign_consumer(case: &Case) -> Option<Decision> {
 /// 6: CDI has given up; a consumer can't help.
 fn data_volume_failed(case: &Case) -> Option<Decision> {
     let failed = |disk: &&Disk| disk.data_volume == Some(DataVolumePhase::Failed);
-    case.observed
-        .disks
-        .iter()
-        .find(failed)
-        .map(|disk| none(Reason::DataVolumeFailed, &disk.name))
+    let disk = case.observed.disks.iter().find(failed)?;
+    let words = disk.data_volume_words.iter().filter(|words| !words.is_empty());
+    let words: String = words.map(|words| format!(", {words}")).collect();
+    Some(none(Reason::DataVolumeFailed, &format!("{}{words}", disk.name)))
 }
 
 /// 7: no claim needs a consumer, and a pod that is there has done its work.

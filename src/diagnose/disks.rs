@@ -175,7 +175,8 @@ pub(super) fn provisioner_silent(case: &Case, disk: &Disk) -> Option<Suspicion> 
     }
     let asked = events().filter(|event| &*event.reason == "ExternalProvisioning");
     let asked = asked.filter_map(Event::first).min();
-    let about = format!("{} of class {}, for {node}", class.provisioner, class.metadata.name);
+    let (provisioner, name) = (&class.provisioner, &class.metadata.name);
+    let about = format!("{provisioner} of class {name}, for {} on {node}", disk.name);
     let suspicion = Suspicion::of(Trouble::ProvisionerSilent, &disk.name, about, &*class.metadata.name);
     Some(suspicion.lasting(Since::Seen(asked.or(meta.creation_timestamp)), PROVISIONER))
 }

@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use first_consumer::cluster::client::CALL_LIMIT;
 use futures::future::BoxFuture;
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use hyper::body::Bytes;
@@ -64,6 +65,7 @@ impl Connection {
             Err(failure) => return Ok(refused(&failure)),
         };
         let mut call = self.call_of(&asked);
+        let asked_verb = asked.verb;
         let plan = lock(&self.api.0.faults).request(&self.user, asked.verb);
         pause(plan.before).await;
         let broken = matches!(plan.fault, Some(Fault::BrokenAfter));
@@ -73,8 +75,9 @@ impl Connection {
             _ if asked.verb == "watch" => self.watch(asked).map(Answer::Watch),
             _ => self.done(&asked, &request, &mut call).map(Answer::Body),
         };
+        // Of these nobody hears the answer.
         call.code = match &result {
-            _ if broken => 0,
+            _ if broken || (asked_verb != "watch" && plan.before + plan.after >= CALL_LIMIT) => 0,
             Ok(Answer::Body((code, _))) => *code,
             Ok(Answer::Watch(_)) => 200,
             Err(failure) => failure.code,
@@ -113,7 +116,7 @@ impl Connection {
     fn watch(&self, asked: Asked) -> Result<Box<Watch>, Failure> {
         self.installed(&asked)?;
         let plan = lock(&self.api.0.faults).watch(&self.user);
-        Watch::begin(&self.api.0.store, asked, plan).map(Box::new)
+        Watch::begin(self, asked, plan).map(Box::new)
     }
 
     fn installed(&self, asked: &Asked) -> Result<(), Failure> {
@@ -145,7 +148,7 @@ impl Connection {
         };
         match asked.verb {
             "get" => return get(&self.api.store(), asked).map(|text| (200, text)),
-            "list" => return list(&self.api.store(), asked).map(|text| (200, text)),
+            "list" => return self.list(asked).map(|text| (200, text)),
             _ => {}
         }
         let body: Value = body()?;
@@ -230,41 +233,46 @@ fn get(store: &Store, asked: &Asked) -> Result<String, Failure> {
     Ok(found.ok_or_else(missing)?.to_string())
 }
 
-/// A page. The pages of one list have the version of the first: a watch from there tells what has changed meanwhile.
-fn list(store: &Store, asked: &Asked) -> Result<String, Failure> {
-    let selector = asked.selector();
-    let invalid = || Failure::new(400, "continue key is not valid");
-    let token = asked.parameter("continue").map(|token| {
-        let mut parts = token.splitn(3, ':');
-        Some((parts.next()?.parse::<u64>().ok()?, parts.next()?, parts.next()?))
-    });
-    let (version, after) = match token {
-        Some(token) => {
-            let (version, namespace, name) = token.ok_or_else(invalid)?;
-            (version, Some((namespace, name)))
-        }
-        None => (store.version(), None),
-    };
-    let limit = usize::try_from(asked.number("limit")?.unwrap_or(0)).unwrap_or(0);
-    let mut found = store
-        .list(asked.kind, &asked.namespace, after)
-        .filter(|(_, object)| selector.takes(object));
-    let page: Vec<_> = found
-        .by_ref()
-        .take(if limit == 0 { usize::MAX } else { limit })
-        .collect();
-    let more = found.next().is_some();
-    let last = page.last().filter(|_| more);
-    let token = last.map(|(id, _)| format!("{version}:{}:{}", id.namespace, id.name));
-    let items: Vec<String> = page.iter().map(|(_, object)| object.to_string()).collect();
-    let types = asked.kind.types();
-    let metadata = json!({"resourceVersion": version.to_string(), "continue": token.unwrap_or_default()});
-    Ok(format!(
-        "{{\"kind\":\"{}List\",\"apiVersion\":\"{}\",\"metadata\":{metadata},\"items\":[{}]}}",
-        types.kind,
-        types.api_version,
-        items.join(",")
-    ))
+impl Connection {
+    /// A page. The pages of one list have the version of the first: a watch from there tells what has changed meanwhile.
+    fn list(&self, asked: &Asked) -> Result<String, Failure> {
+        let store = self.api.store();
+        let selector = asked.selector();
+        let invalid = || Failure::new(400, "continue key is not valid");
+        let token = asked.parameter("continue").map(|token| {
+            let mut parts = token.splitn(3, ':');
+            Some((parts.next()?.parse::<u64>().ok()?, parts.next()?, parts.next()?))
+        });
+        let (version, after) = match token {
+            Some(token) => {
+                let (version, namespace, name) = token.ok_or_else(invalid)?;
+                (version, Some((namespace, name)))
+            }
+            None => (store.version(), None),
+        };
+        let limit = usize::try_from(asked.number("limit")?.unwrap_or(0)).unwrap_or(0);
+        let mut found = store
+            .list(asked.kind, &asked.namespace, after)
+            .filter(|(_, object)| selector.takes(object));
+        let page: Vec<_> = found
+            .by_ref()
+            .take(if limit == 0 { usize::MAX } else { limit })
+            .collect();
+        let more = found.next().is_some();
+        let last = page.last().filter(|_| more);
+        let token = last.map(|(id, _)| format!("{version}:{}:{}", id.namespace, id.name));
+        self.api
+            .tell(&self.user, &mut page.iter().map(|(_, object)| &***object));
+        let items: Vec<String> = page.iter().map(|(_, object)| object.to_string()).collect();
+        let types = asked.kind.types();
+        let metadata = json!({"resourceVersion": version.to_string(), "continue": token.unwrap_or_default()});
+        Ok(format!(
+            "{{\"kind\":\"{}List\",\"apiVersion\":\"{}\",\"metadata\":{metadata},\"items\":[{}]}}",
+            types.kind,
+            types.api_version,
+            items.join(",")
+        ))
+    }
 }
 
 /// Namespace and name of a VM to be expanded.

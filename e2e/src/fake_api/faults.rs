@@ -120,6 +120,12 @@ impl Faults {
         Duration::from_millis(self.rng.u64(from..=to))
     }
 
+    /// A replica `NAME#2` is meant with `NAME`.
+    fn meant(&self, user: &str) -> bool {
+        let name = user.split_once('#').map_or(user, |(name, _)| name);
+        self.users.contains(name)
+    }
+
     fn happens(&mut self, percent: u8) -> bool {
         percent > 0 && self.rng.u8(0..100) < percent
     }
@@ -138,7 +144,7 @@ impl Faults {
             after: self.millis(1, 3),
             fault: None,
         };
-        if !self.users.contains(user) {
+        if !self.meant(user) {
             return plan;
         }
         if self.happens(self.rates.slow) {
@@ -208,7 +214,7 @@ impl Faults {
             return plan;
         }
         plan.lag = Duration::from_millis(2);
-        if self.users.contains(user) && self.happens(self.rates.watches) {
+        if self.meant(user) && self.happens(self.rates.watches) {
             match self.rng.u8(0..5) {
                 0 => plan.expired = true,
                 1 => plan.breaks_after = Some(self.millis(10, 30_000)),

@@ -16,15 +16,18 @@ mod failure;
 mod faults;
 mod request;
 pub mod scene;
+pub mod seeds;
 mod store;
 mod watch;
 mod write;
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use first_consumer::clock::Clock;
 use first_consumer::cluster::client::{Clients, Observer};
 use futures::future::BoxFuture;
+use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use kube::client::ClientBuilder;
 use serde_json::Value;
@@ -45,6 +48,9 @@ pub type Admission = Box<dyn Fn(&Value) -> Option<String> + Send + Sync>;
 /// What virt-api makes of `expand-spec` of a VM (namespace, name): HTTP status and body.
 pub type Expansion = Box<dyn Fn(String, String) -> BoxFuture<'static, (u16, Value)> + Send + Sync>;
 
+/// When a user was first told of a pod, by user and UID.
+pub type Told = BTreeMap<(Arc<str>, String), Timestamp>;
+
 /// The server; clones are the same server.
 #[derive(Clone)]
 pub struct FakeApi(Arc<Inner>);
@@ -56,6 +62,8 @@ struct Inner {
     calls: Mutex<Vec<Call>>,
     admission: Mutex<Option<Admission>>,
     expansion: Mutex<Option<Expansion>>,
+    /// When whom a pod was told of, by user and UID; only if somebody wants to know.
+    told: Mutex<Option<Told>>,
     /// Kinds whose CRD is not installed.
     absent: Mutex<Vec<String>>,
     _collector: AbortOnDropHandle<()>,
@@ -80,6 +88,7 @@ impl FakeApi {
             calls: Mutex::default(),
             admission: Mutex::default(),
             expansion: Mutex::default(),
+            told: Mutex::default(),
             absent: Mutex::default(),
             _collector: AbortOnDropHandle::new(collector),
         }))
@@ -136,6 +145,27 @@ impl FakeApi {
         absent.retain(|kind| kind != plural);
         if !there {
             absent.push(plural.to_owned());
+        }
+    }
+
+    /// From now on it is noted when whom a pod was told of.
+    pub fn note_told(&self) {
+        *lock(&self.0.told) = Some(Told::new());
+    }
+
+    /// What was noted.
+    #[must_use]
+    pub fn told(&self) -> Told {
+        lock(&self.0.told).clone().unwrap_or_default()
+    }
+
+    /// Notes what a list or a watch tells.
+    fn tell(&self, user: &Arc<str>, objects: &mut dyn Iterator<Item = &Value>) {
+        if let Some(told) = &mut *lock(&self.0.told) {
+            for object in objects.filter(|object| object["kind"] == "Pod") {
+                let what = (Arc::clone(user), store::uid(object).to_owned());
+                told.entry(what).or_insert_with(|| self.0.clock.now());
+            }
         }
     }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
+use first_consumer::admin::Endpoints;
 use first_consumer::clock::Clock;
 use first_consumer::decide::Settings;
 use first_consumer::metrics::Metrics;
@@ -67,6 +68,8 @@ pub struct Scene {
     pub stand_ins: StandIns,
     stage: Stage,
     replicas: Vec<Replica>,
+    /// How many replicas there have been; each has a name of its own in the list of calls.
+    started: usize,
     ready_at: Timestamp,
 }
 
@@ -109,13 +112,14 @@ impl Scene {
             .await?;
         api.expansion(Some(Box::new(stand_ins.expand())));
         let told = api.clone();
-        let story: Story = Arc::new(move || format!("our requests:\n{}", requests(&told.calls().by(ACCOUNT))));
+        let story: Story = Arc::new(move || format!("our requests:\n{}", requests(&ours(&told.calls()))));
         Ok(Self {
             stage: Stage::new(api.client("admin"), "ns", story),
             ready_at: api.clock().now(),
             api,
             stand_ins,
             replicas: Vec::new(),
+            started: 0,
         })
     }
 
@@ -128,9 +132,19 @@ impl Scene {
 
     /// Starts a controller (or another replica: each believes to lead) and waits until it is ready.
     pub async fn start_controller(&mut self, settings: Settings) -> Result<()> {
+        let endpoints = self.begin_controller(settings);
+        wait_for(SOON, "the controller is ready", async || Ok((endpoints.ready)().ok())).await?;
+        self.ready_at = self.api.clock().now();
+        Ok(())
+    }
+
+    /// Starts a controller, and does not wait.
+    pub fn begin_controller(&mut self, settings: Settings) -> Endpoints {
         let metrics = Arc::new(Metrics::new());
+        self.started += 1;
+        let user = self.user();
         let controller = Controller::start(Setup {
-            clients: self.api.clients(ACCOUNT, &observer(&metrics)),
+            clients: self.api.clients(&user, &observer(&metrics)),
             settings,
             namespace: None,
             create_rate: 20,
@@ -139,10 +153,23 @@ impl Scene {
             clock: self.api.clock().clone(),
         });
         let endpoints = controller.endpoints();
-        wait_for(SOON, "the controller is ready", async || Ok((endpoints.ready)().ok())).await?;
         self.replicas.push(Replica { controller, metrics });
-        self.ready_at = self.api.clock().now();
-        Ok(())
+        endpoints
+    }
+
+    /// The name of the newest replica in the list of calls.
+    #[must_use]
+    pub fn user(&self) -> String {
+        match self.started {
+            0 | 1 => ACCOUNT.to_owned(),
+            number => format!("{ACCOUNT}#{number}"),
+        }
+    }
+
+    /// How many replicas run.
+    #[must_use]
+    pub fn running(&self) -> usize {
+        self.replicas.len()
     }
 
     /// Ends the oldest replica as a crash does.
@@ -184,6 +211,11 @@ impl Scene {
         Ok(())
     }
 
+    /// Adds a node that is ready.
+    pub fn add_node(&self, spec: &NodeSpec) -> Result<()> {
+        put_node(&mut self.api.store(), spec)
+    }
+
     /// An object as it is now.
     #[must_use]
     pub fn object(&self, kind: &str, name: &str) -> Option<Value> {
@@ -199,7 +231,7 @@ impl Scene {
     /// What our controllers have asked of the API server.
     #[must_use]
     pub fn calls(&self) -> Calls {
-        self.api.calls().by(ACCOUNT)
+        ours(&self.api.calls())
     }
 
     /// The Events on a VM or VMI: reason, message, count.
@@ -269,12 +301,13 @@ fn furnish(store: &mut Store, nodes: &[NodeSpec]) -> Result<()> {
             put(store, object, "")?;
         }
     }
-    for spec in nodes {
-        let mut node = serde_json::to_value(spec.node())?;
-        node["status"]["conditions"] = json!([{"type": "Ready", "status": "True"}]);
-        put(store, serde_json::from_value(node)?, "")?;
-    }
-    Ok(())
+    nodes.iter().try_for_each(|spec| put_node(store, spec))
+}
+
+fn put_node(store: &mut Store, spec: &NodeSpec) -> Result<()> {
+    let mut node = serde_json::to_value(spec.node())?;
+    node["status"]["conditions"] = json!([{"type": "Ready", "status": "True"}]);
+    put(store, serde_json::from_value(node)?, "")
 }
 
 fn put(store: &mut Store, object: DynamicObject, namespace: &str) -> Result<()> {
@@ -294,6 +327,11 @@ fn put(store: &mut Store, object: DynamicObject, namespace: &str) -> Result<()> 
     let made = store.create(id, serde_json::to_value(object)?, &"admin".into());
     made.map_err(|failure| anyhow::anyhow!("{}", failure.message))?;
     Ok(())
+}
+
+/// The calls of all replicas.
+fn ours(calls: &Calls) -> Calls {
+    calls.filter(|call| call.user.starts_with(ACCOUNT))
 }
 
 /// Requests that wrote, a line each.

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::Stream;
@@ -12,17 +12,18 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};
 use tower::BoxError;
 
+use super::connection::Connection;
 use super::failure::Failure;
 use super::faults::WatchPlan;
 use super::request::{Asked, Selector};
-use super::store::{Change, Does, Store, line};
+use super::store::{Change, Does, line};
 
 /// How long a watch lasts that does not say.
 const USUAL: Duration = Duration::from_mins(30);
 
 /// A watch that runs.
 pub struct Watch {
-    store: Arc<Mutex<Store>>,
+    connection: Connection,
     asked: Asked,
     selector: Selector,
     plan: WatchPlan,
@@ -39,8 +40,8 @@ pub struct Watch {
 
 impl Watch {
     /// Begins a watch from the version that it asks for. One that is too old is told in the watch, as the real server does.
-    pub fn begin(store: &Arc<Mutex<Store>>, asked: Asked, plan: WatchPlan) -> Result<Self, Failure> {
-        let mut locked = store.lock().unwrap_or_else(PoisonError::into_inner);
+    pub fn begin(connection: &Connection, asked: Asked, plan: WatchPlan) -> Result<Self, Failure> {
+        let mut locked = connection.api.store();
         let selector = asked.selector();
         let since = asked.number("resourceVersion")?.unwrap_or(0);
         let mut lines = VecDeque::new();
@@ -66,7 +67,7 @@ impl Watch {
         let now = Instant::now();
         let lasts = asked.number("timeoutSeconds")?.map_or(USUAL, Duration::from_secs);
         let mut watch = Self {
-            store: Arc::clone(store),
+            connection: connection.clone(),
             bookmark: now + plan.bookmarks,
             breaks: plan.breaks_after.map(|after| now + after),
             ends: now + lasts,
@@ -144,6 +145,8 @@ impl Watch {
         if !delay.is_zero() {
             sleep(delay).await;
         }
+        let Connection { api, user } = &self.connection;
+        api.tell(user, &mut std::iter::once(&*change.object));
         if self.plan.again() {
             self.lines.push_back(line.clone());
         }
@@ -160,7 +163,7 @@ impl Watch {
         let bookmarks = self.asked.parameter("allowWatchBookmarks") == Some("true");
         if bookmarks {
             // Everything up to now has been told: the line of changes is empty.
-            let version = self.store.lock().unwrap_or_else(PoisonError::into_inner).version();
+            let version = self.connection.api.store().version();
             self.lines.push_back(bookmark(&self.asked, version, false));
         }
         self.bookmark = now + self.plan.bookmarks;

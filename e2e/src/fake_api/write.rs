@@ -84,6 +84,7 @@ impl Store {
         body["kind"] = json!(types.kind);
         defaults(id.kind, &mut body);
         prune(&mut body);
+        one_controller(&body)?;
         Ok(self.commit(id, Does::Add, body, user))
     }
 
@@ -156,6 +157,7 @@ impl Store {
         body["metadata"]["generation"] = json!(generation + changed);
         body["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"].clone();
         prune(&mut body);
+        one_controller(&body)?;
         if body == *old {
             return Ok(old);
         }
@@ -318,6 +320,17 @@ fn grace(kind: Kind, object: &Value, asked: Option<i64>) -> i64 {
     }
     let usual = object["spec"]["terminationGracePeriodSeconds"].as_i64().unwrap_or(30);
     asked.unwrap_or(usual).max(0)
+}
+
+/// \[`apimachinery/pkg/api/validation/objectmeta.go`: ValidateOwnerReferences\].
+fn one_controller(object: &Value) -> Result<(), Failure> {
+    let owners = object["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+    let controllers = owners.filter(|owner| owner["controller"] == true).count();
+    if controllers > 1 {
+        let text = "metadata.ownerReferences: Invalid value: Only one reference can have Controller set to true";
+        return Err(Failure::new(422, text));
+    }
+    Ok(())
 }
 
 fn defaults(kind: Kind, body: &mut Value) {

@@ -13,7 +13,7 @@ mod zones;
 
 use std::process::ExitCode;
 
-use cases::{admission, not_running, placement, pod_life, special_volumes, telling};
+use cases::{admission, nodes, not_running, placement, pod_life, schedulers, special_volumes, telling};
 use first_consumer_e2e::cluster;
 use first_consumer_e2e::suite::Suite;
 
@@ -73,6 +73,24 @@ fn main() -> ExitCode {
         special_volumes::c51_a_hotplugged_disk_is_followed,
         special_volumes::c52_hotplug_into_a_running_vm,
         special_volumes::c55_a_disk_is_already_somewhere,
+    );
+    let suite = tests!(suite, paused:
+        schedulers::c06_custom_scheduler,
+        schedulers::c11_runtime_class_and_priority,
+        not_running::c15_immediate_binding_by_presence,
+        not_running::c21_somebody_elses_populator,
+        pod_life::c22_a_pod_that_stays_alive,
+        pod_life::c26_the_place_is_lost,
+        pod_life::c33_pods_that_fail,
+        telling::c41_a_silent_provisioner,
+        nodes::c44_no_node_yet,
+        nodes::c45_the_node_is_consolidated_away,
+        nodes::c46_no_disk_space,
+        nodes::c47_the_second_disk_is_impossible,
+        nodes::c49_the_selected_node_flaps,
+        special_volumes::c54_scratch_and_prime_go_elsewhere,
+        special_volumes::c57_the_target_of_a_volume_migration,
+        special_volumes::c58_a_disk_that_can_never_be_filled,
     );
     let suite = tests!(suite, alone:
         zones::the_only_zone_with_room,

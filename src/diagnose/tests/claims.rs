@@ -222,7 +222,7 @@ pub(super) const TABLE: &[Row] = &[
         "legacy",
         "root",
         |w| w.pending("root"),
-        "example.com/local of class late, for node-1",
+        "example.com/local of class late, for root on node-1",
         &[
             ("young", |w| w.now = at(119)),
             ("no node", |w| w.unplaced("root")),
@@ -261,7 +261,7 @@ pub(super) const TABLE: &[Row] = &[
         "populator",
         "root",
         |w| prime(w, "Pending"),
-        "example.com/local of class late, for node-1",
+        "example.com/local of class late, for root on node-1",
         &[
             ("the prime is bound, and being filled", |w| prime(w, "Bound")),
             ("CDI has not begun", |w| drop(w.objects.remove("prime"))),

@@ -142,7 +142,12 @@ impl Scheduler {
 
     async fn begin(&self, key: &Key, pod: &Object) -> Result<Outcome> {
         let spec: PodSpec = serde_json::from_value(pod.data["spec"].clone())?;
-        if spec.scheduling_gates.as_ref().is_some_and(|gates| !gates.is_empty()) {
+        let gated = spec.scheduling_gates.as_ref().is_some_and(|gates| !gates.is_empty());
+        let others = spec
+            .scheduler_name
+            .as_deref()
+            .is_some_and(|name| name != "default-scheduler");
+        if gated || others {
             return Ok(Outcome::Done);
         }
         let nodes = self.nodes();

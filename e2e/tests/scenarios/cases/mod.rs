@@ -1,10 +1,14 @@
 //! Public cases: what people report about VM disks that wait for their first consumer, by their numbers in the
-//! project's collection. Each test asserts what the case expects of us.
+//! project's collection. Each test asserts what the case expects of us; where we do otherwise, it says so. Those that take
+//! minutes, or states that nobody can bring about, are played on a fake API server with paused time.
 
 pub mod admission;
+mod by_hand;
+pub mod nodes;
 pub mod not_running;
 pub mod placement;
 pub mod pod_life;
+pub mod schedulers;
 pub mod special_volumes;
 pub mod telling;
 

@@ -1,6 +1,7 @@
 //! VMs that are not running.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use first_consumer_e2e::cluster::Cluster;
@@ -10,6 +11,7 @@ use first_consumer_e2e::stand_in::CSI_CLASS;
 use kube::ResourceExt;
 use serde_json::json;
 
+use super::by_hand::ByHand;
 use super::{listed, served};
 
 /// A stopped VM's disks fill; the VM stays as it is and there is no VMI.
@@ -129,5 +131,43 @@ pub async fn c24_twenty_at_once(cluster: Arc<Cluster>) -> Result<()> {
             .iter()
             .all(|owner| owner.kind == "VirtualMachine")
     );
+    Ok(())
+}
+
+/// The annotation counts by its presence on the claim, whatever its value; without it the claim is like any other.
+pub async fn c15_immediate_binding_by_presence() -> Result<()> {
+    let scene = ByHand::new().await?;
+    let asked = json!({"metadata": {"annotations": {"cdi.kubevirt.io/storage.bind.immediate.requested": "false"}}});
+    scene.disk("root", "WaitForFirstConsumer", &asked).await?;
+    scene
+        .create(Vm::halted("db").existing_disk("root").provision("true").object())
+        .await?;
+    scene.advance(Duration::from_mins(10)).await;
+    scene.expect(UNTOUCHED)?;
+    let not = json!({"metadata": {"annotations": {"cdi.kubevirt.io/storage.bind.immediate.requested": null}}});
+    scene.edit_claim("root", &not).await?;
+    scene.phase("root", "PendingPopulation").await?;
+    scene.wait_made_pod().await.map(drop)
+}
+
+/// A claim that somebody else's populator fills. Our pod goes when the claim has its node, however long the filling
+/// takes (the case would keep it; nothing needs it). A DataVolume that is plainly Pending is none that waits.
+pub async fn c21_somebody_elses_populator() -> Result<()> {
+    let scene = ByHand::new().await?;
+    let source = json!({"spec": {"dataSourceRef": {"apiGroup": "example.com", "kind": "Foo", "name": "source"}}});
+    scene.disk("plain", "Pending", &source).await?;
+    scene
+        .create(Vm::halted("other").existing_disk("plain").provision("true").object())
+        .await?;
+    scene.advance(Duration::from_mins(1)).await;
+    ensure!(scene.made() == 0);
+    scene.disk("root", "PendingPopulation", &source).await?;
+    scene
+        .create(Vm::halted("db").existing_disk("root").provision("true").object())
+        .await?;
+    scene.wait_node("root").await?;
+    scene.wait_no_own_pod().await?;
+    scene.advance(Duration::from_hours(5)).await;
+    ensure!(scene.made() == 1);
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::{Result, ensure};
 use first_consumer_e2e::cluster::Cluster;
 use first_consumer_e2e::objects::{LOCAL_PATH, Vm, data_volume};
-use first_consumer_e2e::scene::{SERVED_ONCE, Scene};
+use first_consumer_e2e::scene::{Requests, SERVED_ONCE, Scene};
 use first_consumer_e2e::stand_in::CSI_CLASS;
 use serde_json::json;
 
@@ -117,7 +117,12 @@ pub async fn c03_tolerations(cluster: Arc<Cluster>) -> Result<()> {
     let stuck = scene.wait_event("DiskStuck").await?;
     ensure!(stuck.contains("taint"), "the worker's own reason: {stuck}");
     scene.nothing_happens().await;
-    scene.expect(SERVED_ONCE).await
+    scene
+        .expect(Requests {
+            events: 4,
+            ..SERVED_ONCE
+        })
+        .await
 }
 
 /// Who asks for immediate binding has decided; the VM's other disks follow that disk.

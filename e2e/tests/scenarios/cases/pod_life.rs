@@ -1,6 +1,7 @@
 //! The life of our pod.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use first_consumer_e2e::cluster::Cluster;
@@ -12,6 +13,7 @@ use kube::ResourceExt as _;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
+use super::by_hand::ByHand;
 use super::{no_node, served};
 
 /// A VM whose pod finds no node, and the pod.
@@ -125,4 +127,86 @@ pub async fn c35_what_happened_without_us(cluster: Arc<Cluster>) -> Result<()> {
         events: 5,
         ..SERVED_ONCE
     })
+}
+
+/// Our pod runs on, though its claims are bound (by whomever): it goes, and none follows.
+pub async fn c22_a_pod_that_stays_alive() -> Result<()> {
+    for status in [
+        json!({"phase": "Running"}),
+        json!({"phase": "Pending", "containerStatuses": [{"name": "wait", "ready": false, "restartCount": 0,
+            "image": "", "imageID": "", "state": {"waiting": {"reason": "ImagePullBackOff"}}}]}),
+    ] {
+        let scene = ByHand::new().await?;
+        scene.disk("root", "WaitForFirstConsumer", &json!({})).await?;
+        let vm = Vm::halted("db").existing_disk("root").provision("true");
+        scene
+            .create(vm.spec("nodeSelector", json!({"no": "node"})).object())
+            .await?;
+        let pod = scene.wait_own_pod().await?;
+        scene.pod_status(&pod, &status).await?;
+        scene.bind("root", "node-1").await?;
+        scene.wait_no_own_pod().await?;
+        scene.advance(Duration::from_mins(10)).await;
+        ensure!(scene.made() == 1 && scene.told("FirstConsumerDeleted").len() == 1);
+    }
+    Ok(())
+}
+
+/// The room that the pod took is not held for the VM (that is a later feature): a launcher for which there is none any
+/// more is told of, with the scheduler's words.
+pub async fn c26_the_place_is_lost() -> Result<()> {
+    let scene = ByHand::new().await?;
+    scene.disk("root", "Succeeded", &json!({})).await?;
+    scene.bind("root", "node-1").await?;
+    scene.create(Vm::started("db").existing_disk("root").object()).await?;
+    let vmi = Vm::started("db").existing_disk("root").bare_vmi();
+    let vm = scene.vm("db").await?;
+    let mut vmi = vmi;
+    vmi["metadata"]["ownerReferences"] = json!([{"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine",
+        "name": "db", "uid": vm.uid(), "controller": true}]);
+    let vmi = scene.create(vmi).await?;
+    scene
+        .merge_status(
+            "kubevirt.io/v1",
+            "VirtualMachineInstance",
+            "db",
+            &json!({"phase": "Scheduling"}),
+        )
+        .await?;
+    let mut launcher = first_consumer_e2e::objects::pod("virt-launcher-db-x", "root", &json!({"no": "node"}));
+    launcher["metadata"]["labels"] = json!({"kubevirt.io": "virt-launcher"});
+    launcher["metadata"]["ownerReferences"] = json!([{"apiVersion": "kubevirt.io/v1",
+        "kind": "VirtualMachineInstance", "name": "db", "uid": vmi.uid(), "controller": true}]);
+    scene.create(launcher).await?;
+    scene.advance(Duration::from_mins(10)).await;
+    let told = scene.told("DiskStuck");
+    ensure!(told.len() == 1 && told[0].contains("nodes are available"), "{told:?}");
+    ensure!(scene.made() == 0);
+    Ok(())
+}
+
+/// A pod that fails each time: ten at most, at growing distances, and then one last word. (A pod with a node has done
+/// its work, so what a kubelet makes of it is nobody's business: see the pull error above.)
+pub async fn c33_pods_that_fail() -> Result<()> {
+    let scene = ByHand::new().await?;
+    scene.disk("root", "WaitForFirstConsumer", &json!({})).await?;
+    let vm = Vm::halted("db").existing_disk("root").provision("true");
+    scene
+        .create(vm.spec("nodeSelector", json!({"no": "node"})).object())
+        .await?;
+    for _ in 0..20 {
+        let pods = scene.own_pods().await?;
+        if let Some(pod) = pods.first() {
+            scene.set_phase(&pod.name_any(), "Failed").await?;
+        }
+        scene.advance(Duration::from_mins(11)).await;
+    }
+    let calls = scene.calls();
+    let times: Vec<_> = calls.of("create", "pods").iter().map(|call| call.received).collect();
+    ensure!(times.len() == 10, "{times:?}");
+    ensure!(scene.own_pods().await?.is_empty());
+    let told = scene.told("FirstConsumerFailed");
+    ensure!(told.last().is_some_and(|note| note.contains("10 times")), "{told:?}");
+    ensure!(scene.metrics()?.contains("reason=\"GaveUp\""), "{}", scene.metrics()?);
+    Ok(())
 }

@@ -1,6 +1,7 @@
 //! Special volumes.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use first_consumer_e2e::cluster::Cluster;
@@ -9,6 +10,7 @@ use first_consumer_e2e::scene::{SERVED_ONCE, Scene, UNTOUCHED};
 use first_consumer_e2e::stand_in::CSI_CLASS;
 use serde_json::json;
 
+use super::by_hand::ByHand;
 use super::{listed, served};
 
 /// A disk that was plugged into the VM decides where its new disks go.
@@ -66,4 +68,85 @@ pub async fn c55_a_disk_is_already_somewhere(cluster: Arc<Cluster>) -> Result<()
     served(&scene, &second).await?;
     ensure!(scene.made_pods().iter().any(|pod| listed(pod).len() == 2));
     scene.expect(SERVED_ONCE.times(2)).await
+}
+
+/// What CDI makes beside the disk ends up elsewhere: its pod's words are told, our pod does not come back, and such
+/// claims are in none of ours.
+pub async fn c54_scratch_and_prime_go_elsewhere() -> Result<()> {
+    let scene = ByHand::new().await?;
+    scene.disk("root", "WaitForFirstConsumer", &json!({})).await?;
+    scene
+        .create(Vm::halted("db").existing_disk("root").provision("true").object())
+        .await?;
+    scene.wait_node("root").await?;
+    scene.wait_no_own_pod().await?;
+    for name in ["root-scratch", "prime-0"] {
+        scene.create(first_consumer_e2e::objects::claim(name, "silent")).await?;
+    }
+    scene.bind("root", "node-1").await?;
+    scene.phase("root", "ImportScheduled").await?;
+    scene.stuck_worker("root").await?;
+    scene.advance(Duration::from_mins(10)).await;
+    let told = scene.told("DiskStuck");
+    ensure!(told.len() == 1 && told[0].contains("importer-root"), "{told:?}");
+    ensure!(scene.made() == 1 && listed(&scene.made_pods()[0]) == ["root"]);
+    Ok(())
+}
+
+/// A running VM's new disk belongs to the pod that the migration will make.
+pub async fn c57_the_target_of_a_volume_migration() -> Result<()> {
+    let scene = ByHand::new().await?;
+    scene.disk("new", "PendingPopulation", &json!({})).await?;
+    let mut vm = Vm::started("db").existing_disk("new").provision("true").object();
+    vm["spec"]["updateVolumesStrategy"] = json!("Migration");
+    let vm = scene.create(vm).await?;
+    let mut vmi = Vm::started("db").existing_disk("old").bare_vmi();
+    vmi["metadata"]["ownerReferences"] = json!([{"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine",
+        "name": "db", "uid": vm.metadata.uid, "controller": true}]);
+    scene.create(vmi).await?;
+    scene
+        .merge_status(
+            "kubevirt.io/v1",
+            "VirtualMachineInstance",
+            "db",
+            &json!({"phase": "Running"}),
+        )
+        .await?;
+    scene.advance(Duration::from_mins(10)).await;
+    ensure!(scene.made() == 0);
+    scene
+        .merge_status(
+            "kubevirt.io/v1",
+            "VirtualMachineInstance",
+            "db",
+            &json!({"phase": "Succeeded"}),
+        )
+        .await?;
+    scene
+        .patch_vm("db", &json!({"spec": {"runStrategy": "Halted"}}))
+        .await?;
+    scene.wait_made_pod().await.map(drop)
+}
+
+/// The source turns out to be none: our pod does its work once, and the failure is told of once.
+pub async fn c58_a_disk_that_can_never_be_filled() -> Result<()> {
+    let scene = ByHand::new().await?;
+    scene.disk("root", "PendingPopulation", &json!({})).await?;
+    scene
+        .create(Vm::halted("db").existing_disk("root").provision("true").object())
+        .await?;
+    scene.wait_node("root").await?;
+    scene.wait_no_own_pod().await?;
+    scene.phase("root", "ImportScheduled").await?;
+    scene.bind("root", "node-1").await?;
+    let why = json!({"phase": "Failed", "conditions": [{"type": "Running", "status": "False", "reason": "Error",
+        "message": "404 Not Found"}]});
+    scene
+        .merge_status("cdi.kubevirt.io/v1beta1", "DataVolume", "root", &why)
+        .await?;
+    scene.advance(Duration::from_mins(30)).await;
+    ensure!(scene.made() == 1 && scene.own_pods().await?.is_empty());
+    let told = scene.told("DiskStuck");
+    ensure!(told == ["a DataVolume has failed: root, 404 Not Found"], "{told:?}");
+    Ok(())
 }

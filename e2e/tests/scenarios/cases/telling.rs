@@ -1,12 +1,15 @@
 //! Telling the user.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use first_consumer_e2e::cluster::Cluster;
 use first_consumer_e2e::objects::{LOCAL_PATH, Vm};
 use first_consumer_e2e::scene::{Requests, Scene};
 use serde_json::json;
+
+use super::by_hand::{ByHand, SILENT};
 
 /// One Event a change of state, however often we look.
 pub async fn c40_what_is_being_waited_for(cluster: Arc<Cluster>) -> Result<()> {
@@ -31,4 +34,25 @@ pub async fn c40_what_is_being_waited_for(cluster: Arc<Cluster>) -> Result<()> {
             events: 5,
         })
         .await
+}
+
+/// Needs a consumer, finds no node, has a node and no volume: three states, three words.
+pub async fn c41_a_silent_provisioner() -> Result<()> {
+    let scene = ByHand::new().await?;
+    scene.disk("root", "WaitForFirstConsumer", &json!({})).await?;
+    scene
+        .create(Vm::halted("db").existing_disk("root").provision("true").object())
+        .await?;
+    scene.wait_node("root").await?;
+    scene.wait_no_own_pod().await?;
+    scene.advance(Duration::from_secs(100)).await;
+    ensure!(scene.told("DiskStuck").is_empty());
+    scene.advance(Duration::from_mins(10)).await;
+    let told = scene.told("DiskStuck");
+    ensure!(
+        told.len() == 1 && told[0].contains(SILENT),
+        "the class is named: {told:?}"
+    );
+    ensure!(scene.made() == 1);
+    Ok(())
 }

@@ -1,0 +1,149 @@
+//! Objects as a test says they are, on a fake cluster: CDI's stand-in leaves DataVolumes without a source alone, and
+//! nobody serves the class.
+
+use std::ops::Deref;
+
+use anyhow::{Context as _, Result};
+use first_consumer::decide::Settings;
+use first_consumer_e2e::fake_api::{Options, Scene};
+use first_consumer_e2e::stand_in;
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt as _;
+use serde_json::{Value, json};
+
+/// A class that binds late, whose provisioner does not exist.
+pub const SILENT: &str = "silent";
+
+const CLASS: &str = r"
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: silent}
+provisioner: nobody.example
+volumeBindingMode: WaitForFirstConsumer
+";
+
+/// A scene whose disks, and VMIs, are made by hand.
+pub struct ByHand(pub Scene);
+
+impl Deref for ByHand {
+    type Target = Scene;
+
+    fn deref(&self) -> &Scene {
+        &self.0
+    }
+}
+
+impl ByHand {
+    /// Without virt-controller, and with a controller of ours.
+    pub async fn new() -> Result<Self> {
+        let mut scene = Scene::without_controller(Options {
+            neighbours: stand_in::Options {
+                virt_controller: false,
+                ..stand_in::Options::default()
+            },
+            ..Options::default()
+        })
+        .await?;
+        scene.apply(CLASS)?;
+        scene.start_controller(Settings::default()).await?;
+        Ok(Self(scene))
+    }
+
+    /// A DataVolume in a phase, and its pending claim, which is what this says over the usual.
+    pub async fn disk(&self, name: &str, phase: &str, claim: &Value) -> Result<()> {
+        let data_volume = self
+            .create(
+                json!({"apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "DataVolume", "metadata": {"name": name},
+                "spec": {}}),
+            )
+            .await?;
+        self.phase(name, phase).await?;
+        let mut usual = json!({
+            "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+            "metadata": {"name": name, "ownerReferences": [{"apiVersion": "cdi.kubevirt.io/v1beta1",
+                "kind": "DataVolume", "name": name, "uid": data_volume.uid(), "controller": true}]},
+            "spec": {"storageClassName": SILENT, "accessModes": ["ReadWriteOnce"],
+                "resources": {"requests": {"storage": "1Gi"}}},
+            "status": {"phase": "Pending"},
+        });
+        merge(&mut usual, claim);
+        self.create(usual).await?;
+        self.merge_status("v1", "PersistentVolumeClaim", name, &json!({"phase": "Pending"}))
+            .await
+    }
+
+    /// Says what CDI would of a DataVolume.
+    pub async fn phase(&self, data_volume: &str, phase: &str) -> Result<()> {
+        let status = json!({"phase": phase});
+        self.merge_status("cdi.kubevirt.io/v1beta1", "DataVolume", data_volume, &status)
+            .await
+    }
+
+    /// Changes a claim.
+    pub async fn edit_claim(&self, name: &str, patch: &Value) -> Result<()> {
+        self.merge("v1", "PersistentVolumeClaim", name, patch).await
+    }
+
+    /// Says what the PV controller would: a volume on a node, and the claim is bound to it.
+    pub async fn bind(&self, claim: &str, node: &str) -> Result<()> {
+        let volume = format!("pv-{claim}");
+        self.apply(
+            &json!({
+                "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": volume},
+                "spec": {
+                    "storageClassName": SILENT, "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"],
+                    "claimRef": {"namespace": self.namespace, "name": claim},
+                    "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [
+                        {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}]}]}},
+                },
+            })
+            .to_string(),
+        )?;
+        self.edit_claim(claim, &json!({"spec": {"volumeName": volume}})).await?;
+        self.merge_status("v1", "PersistentVolumeClaim", claim, &json!({"phase": "Bound"}))
+            .await
+    }
+
+    /// A pod that the claim controls, as CDI's workers are, and that no node fits.
+    pub async fn stuck_worker(&self, claim: &str) -> Result<()> {
+        let uid = self.claim(claim).await?.context("no claim")?.uid();
+        let mut worker = first_consumer_e2e::objects::pod(&format!("importer-{claim}"), claim, &json!({"no": "node"}));
+        worker["metadata"]["ownerReferences"] = json!([{"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+            "name": claim, "uid": uid, "controller": true}]);
+        self.create(worker).await.map(drop)
+    }
+
+    /// How many pods of ours there have been.
+    pub fn made(&self) -> usize {
+        self.calls()
+            .of("create", "pods")
+            .iter()
+            .filter(|call| call.is_ok())
+            .count()
+    }
+
+    /// What an Event of this reason says on the VM `db`, each once.
+    pub fn told(&self, reason: &str) -> Vec<String> {
+        let events = self.events_on("db").into_iter();
+        events
+            .filter(|(found, _, _)| found == reason)
+            .map(|(_, note, _)| note)
+            .collect()
+    }
+
+    /// Our pod with the words of a kubelet.
+    pub async fn pod_status(&self, pod: &Pod, status: &Value) -> Result<()> {
+        self.merge_status("v1", "Pod", &pod.name_any(), status).await
+    }
+}
+
+fn merge(into: &mut Value, patch: &Value) {
+    match (into, patch) {
+        (Value::Object(into), Value::Object(patch)) => {
+            for (key, value) in patch {
+                merge(into.entry(key.clone()).or_insert(Value::Null), value);
+            }
+        }
+        (into, patch) => *into = patch.clone(),
+    }
+}
