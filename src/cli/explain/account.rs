@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::Scene;
 use crate::api::{
-    ClaimPhase, DataVolumePhase, Event, Pod, Scheduled, View as _, VirtualMachine, VirtualMachineInstance,
+    ClaimPhase, DataVolumePhase, Event, Meta, Pod, Scheduled, View as _, VirtualMachine, VirtualMachineInstance,
 };
 use crate::claim::Path;
 use crate::decide::{Action, Decision, Settings, turn};
@@ -130,6 +130,10 @@ impl Account {
                 decision.reason.next(whom, &decision.about),
             ),
         };
+        let (message, next) = match unreadable(scene, subject).filter(|_| decision.reason == Reason::NotAskedFor) {
+            Some(words) => (format!("{message}: {words}"), Reason::OptedOut.next(whom, "")),
+            None => (message, next),
+        };
         Self {
             namespace: subject.namespace.to_string(),
             name: subject.name.to_string(),
@@ -160,6 +164,21 @@ impl Wrong {
             disk: (!finding.disk.is_empty()).then(|| finding.disk.to_string()),
         }
     }
+}
+
+/// An opt-in annotation that says neither yes nor no counts as absent, which who wrote it can't see.
+fn unreadable(scene: &Scene, subject: &Key) -> Option<String> {
+    let vm = scene.index.vm(subject).map(|vm| vm.meta());
+    let namespace = scene
+        .index
+        .namespace(&subject.namespace)
+        .map(|namespace| namespace.meta());
+    let value = |meta: &Meta| meta.annotation(&format!("{DOMAIN}/provision")).map(str::to_owned);
+    let mut values = vm.into_iter().chain(namespace).filter_map(value);
+    let value = values.find(|value| !matches!(&**value, "true" | "false"))?;
+    Some(format!(
+        "the annotation says {value:?}, which is neither \"true\" nor \"false\""
+    ))
 }
 
 /// The controller's last word, where only it can know: what we would have made has been refused, or given up. Its Events
