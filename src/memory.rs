@@ -12,7 +12,7 @@ use k8s_openapi::jiff::Timestamp;
 
 use crate::api::{ClaimPhase, Pod, View as _};
 use crate::name::Uid;
-use crate::observe::{Observed, OwnPod};
+use crate::observe::{Allowance, Observed, OwnPod};
 use crate::placement::Placement;
 use crate::pod::ListedClaim;
 
@@ -96,13 +96,14 @@ pub struct Memory {
 }
 
 /// A refused creation.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Refused {
     /// The API server's text.
     pub text: String,
     /// When it is tried again.
     pub until: Timestamp,
     wishes: Wishes,
+    allowance: Allowance,
 }
 
 /// What a pod would be made for: a change lets refused and given-up subjects try again at once.
@@ -177,7 +178,8 @@ impl Memory {
             self.next_attempt = None;
         }
         let wishes = Wishes::of(observed);
-        if self.refusal.as_ref().is_some_and(|refusal| refusal.wishes != wishes) {
+        let other = |refused: &Refused| refused.wishes != wishes || refused.allowance != observed.allowance;
+        if self.refusal.as_ref().is_some_and(other) {
             self.refusal = None;
             self.refusals = 0;
         }
@@ -215,6 +217,7 @@ impl Memory {
                     text,
                     until,
                     wishes: Wishes::of(observed),
+                    allowance: observed.allowance.clone(),
                 });
             }
             Outcome::Unanswered(text) => {

@@ -1,5 +1,7 @@
 //! Index and subject to [`Observed`]: all that the decision may know.
 
+mod allowance;
+
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -18,6 +20,8 @@ use crate::placement::{Inputs, Placement, Refusal};
 use crate::pod::{Marks, Owner};
 use crate::policy::{Permission, Policy, permission};
 
+pub use allowance::Allowance;
+
 /// What the caches hold about one subject.
 #[derive(Clone, Debug)]
 pub struct Observed {
@@ -29,6 +33,8 @@ pub struct Observed {
     pub state: State,
     /// Whether its Namespace is being deleted.
     pub namespace_terminating: bool,
+    /// What the API server lets into its Namespace.
+    pub allowance: Allowance,
     /// Whether a VM and a VMI have its name, and the VM does not control the VMI.
     pub name_conflict: bool,
     /// When the VMI was created.
@@ -217,6 +223,7 @@ pub fn observe(index: &Index, subject: &Key, policy: Policy, expanded: Option<&E
         owner: owner(vm, vmi),
         state,
         namespace_terminating: namespace.is_some_and(crate::api::Meta::terminating),
+        allowance: Allowance::of(index, &subject.namespace),
         name_conflict: name_conflict(vm, vmi),
         vmi_created: vmi.and_then(|vmi| vmi.meta().creation_timestamp),
         permission: permission(policy, state, vm, vmi, namespace),

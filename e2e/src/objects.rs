@@ -9,7 +9,7 @@ pub const LOCAL_PATH: &str = "local-path";
 #[derive(Clone, Debug)]
 pub struct Vm {
     name: String,
-    disks: Vec<(String, String)>,
+    disks: Vec<Value>,
     existing_disks: Vec<(String, bool)>,
     plain_claims: Vec<String>,
     guest_memory: String,
@@ -51,8 +51,14 @@ impl Vm {
 
     /// With a DataVolume of its own, on a class.
     #[must_use]
-    pub fn disk(mut self, name: &str, class: &str) -> Self {
-        self.disks.push((name.into(), class.into()));
+    pub fn disk(self, name: &str, class: &str) -> Self {
+        self.data_volume(data_volume(name, class))
+    }
+
+    /// With this DataVolume of its own.
+    #[must_use]
+    pub fn data_volume(mut self, data_volume: Value) -> Self {
+        self.disks.push(data_volume);
         self
     }
 
@@ -153,10 +159,10 @@ impl Vm {
     /// Names of the claims that it boots with, in spec order.
     #[must_use]
     pub fn claims(&self) -> Vec<String> {
-        let disks = self.disks.iter().map(|(name, _)| name);
+        let disks = self.disks.iter().map(name_of);
         let existing = self.existing_disks.iter().filter(|(_, hotplugged)| !hotplugged);
-        let existing = existing.map(|(name, _)| name);
-        disks.chain(existing).chain(&self.plain_claims).cloned().collect()
+        let existing = existing.map(|(name, _)| name).chain(&self.plain_claims);
+        disks.chain(existing.cloned()).collect()
     }
 
     /// The spec of its VMI.
@@ -166,7 +172,8 @@ impl Vm {
         let disks = self
             .disks
             .iter()
-            .map(|(name, _)| json!({"name": name, "dataVolume": {"name": name}}));
+            .map(name_of)
+            .map(|name| json!({"name": name, "dataVolume": {"name": name}}));
         let existing = self.existing_disks.iter().map(|(name, hotplugged)| {
             let mut volume = json!({"name": name, "dataVolume": {"name": name}});
             if *hotplugged {
@@ -191,10 +198,12 @@ impl Vm {
     /// The VirtualMachine.
     #[must_use]
     pub fn object(&self) -> Value {
-        let templates = self.disks.iter().map(|(name, class)| {
-            let mut template = data_volume(name, class);
-            template["metadata"]["annotations"] = self.disk_annotations.clone();
-            json!({"metadata": template["metadata"], "spec": template["spec"]})
+        let templates = self.disks.iter().map(|disk| {
+            let mut template = json!({"metadata": disk["metadata"], "spec": disk["spec"]});
+            for (key, value) in self.disk_annotations.as_object().into_iter().flatten() {
+                template["metadata"]["annotations"][key] = value.clone();
+            }
+            template
         });
         let mut vm = json!({
             "apiVersion": "kubevirt.io/v1",
@@ -226,11 +235,12 @@ impl Vm {
     /// Its DataVolumes as objects of their own.
     #[must_use]
     pub fn data_volumes(&self) -> Vec<Value> {
-        self.disks
-            .iter()
-            .map(|(name, class)| data_volume(name, class))
-            .collect()
+        self.disks.clone()
     }
+}
+
+fn name_of(object: &Value) -> String {
+    object["metadata"]["name"].as_str().unwrap_or_default().to_owned()
 }
 
 /// A DataVolume that imports from an address that nobody reads.

@@ -135,6 +135,15 @@ impl Scene {
         .with_context(|| (self.story)())
     }
 
+    /// Waits until the controller has logged this.
+    pub async fn wait_logged(&self, text: &str) -> Result<()> {
+        wait_for(SOON, &format!("{text} in the log"), async || {
+            Ok(self.log().contains(text).then_some(()))
+        })
+        .await
+        .with_context(|| self.log())
+    }
+
     /// What our controller has asked of the API server in this namespace since it was ready, Events and reads included.
     pub fn calls(&self) -> Result<Calls> {
         Ok(self.cluster.plane.calls()?.by(ACCOUNT).within(&self.namespace))
@@ -143,8 +152,11 @@ impl Scene {
     /// Fails unless our controller's requests were these, and CDI never met a pod of ours.
     pub async fn expect(&self, expected: Requests) -> Result<()> {
         self.expect_requests(expected)?;
-        let met = self.events("ImportTargetInUse").await?;
-        ensure!(met.is_empty(), "CDI met a pod: {met:?}");
+        for reason in ["ImportTargetInUse", "UploadTargetInUse", "CloneSourceInUse"] {
+            let mut met = self.events(reason).await?;
+            met.retain(|text| text.contains("/first-consumer-"));
+            ensure!(met.is_empty(), "CDI met a pod: {met:?}");
+        }
         Ok(())
     }
 

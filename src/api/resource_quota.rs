@@ -1,26 +1,35 @@
-//! Resource quotas: whether a Namespace limits limits, in which case KubeVirt gives every launcher some.
+//! Resource quotas: whether a Namespace limits limits, in which case KubeVirt gives every launcher some; and what they
+//! let in.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde_json::Value;
 
 use super::{Meta, view};
 
-/// A ResourceQuota. Only which resources it limits counts, not how much.
+/// A ResourceQuota.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct ResourceQuota {
     /// Metadata.
     pub metadata: Meta,
     spec: Spec,
+    status: Status,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 struct Spec {
     hard: BTreeMap<Arc<str>, Option<IgnoredAny>>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+struct Status {
+    hard: BTreeMap<Arc<str>, Value>,
 }
 
 view!(ResourceQuota, "", "v1", "ResourceQuota", "resourcequotas", namespaced: true);
@@ -30,5 +39,11 @@ impl ResourceQuota {
     #[must_use]
     pub fn limits(&self, resource: &str) -> bool {
         self.spec.hard.contains_key(resource)
+    }
+
+    /// How much it lets in. The API server goes by the status, which follows the spec a moment later.
+    #[must_use]
+    pub fn enforced(&self) -> &BTreeMap<Arc<str>, Value> {
+        &self.status.hard
     }
 }

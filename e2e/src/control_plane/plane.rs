@@ -222,7 +222,7 @@ impl ControlPlane {
     /// Installs the CRDs, with or without CDI's, and waits until they are served.
     pub async fn apply_crds(&self, cdi: bool) -> Result<()> {
         let folder = std::env::var_os("FIRST_CONSUMER_CRDS").filter(|folder| !folder.is_empty());
-        let crds = match folder {
+        let mut crds = match folder {
             Some(folder) => objects::crds_of_folder(Path::new(&folder))?,
             None => [
                 objects::documents(include_str!("../../crds/kubevirt.yaml"))?,
@@ -230,6 +230,9 @@ impl ControlPlane {
             ]
             .concat(),
         };
+        let snapshots = objects::documents(include_str!("../../crds/snapshots.yaml"))?;
+        let known: Vec<_> = crds.iter().map(kube::ResourceExt::name_any).collect();
+        crds.extend(snapshots.into_iter().filter(|crd| !known.contains(&crd.name_any())));
         let wanted = crds
             .iter()
             .filter(|crd| cdi || !crd.name_any().ends_with(".cdi.kubevirt.io"));

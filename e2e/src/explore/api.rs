@@ -42,7 +42,7 @@ pub fn steps(system: &System, steps: &mut Steps) {
     for (replica, of) in state.replicas.iter().enumerate() {
         for (vm, mind) in of.minds.iter().enumerate() {
             if let Some(request) = &mind.request {
-                answered(steps, replica, vm, request, system.model.may.fail_us);
+                answered(steps, replica, vm, request);
             }
         }
         if system.model.may.fail_us && of.minds.iter().any(|mind| mind.tally.owner.is_some()) {
@@ -55,6 +55,11 @@ pub fn steps(system: &System, steps: &mut Steps) {
                     let minds = of.minds.iter_mut().map(|mind| std::mem::replace(mind, Mind::new()));
                     let strays: Vec<_> = minds.filter_map(|mind| mind.request).collect();
                     of.standings.fill(None);
+                    if system.model.apart {
+                        // They had arrived, or the step before this one would have been another.
+                        strays.iter().for_each(|request| drop(arrive(state, request)));
+                        return;
+                    }
                     state.strays.extend(strays);
                 },
             );
@@ -75,7 +80,8 @@ pub fn steps(system: &System, steps: &mut Steps) {
     }
 }
 
-fn answered(steps: &mut Steps, replica: usize, vm: usize, request: &Request, faults: bool) {
+fn answered(steps: &mut Steps, replica: usize, vm: usize, request: &Request) {
+    let (faults, apart) = (steps.model.may.fail_us, steps.model.apart);
     steps.add(
         Cost::Free,
         Step::Request(replica, vm, "arrives and is answered"),
@@ -106,14 +112,20 @@ fn answered(steps: &mut Steps, replica: usize, vm: usize, request: &Request, fau
         Cost::Disturbs,
         Step::Request(replica, vm, "gets no answer in time"),
         |state| {
-            let now = state.time();
-            let mind = &mut state.replicas[replica].minds[vm];
-            mind.request = None;
-            mind.record(Outcome::Unanswered("no answer".into()), &request.turn, now);
-            state.strays.push(request.clone());
+            unanswered(state, replica, vm, request);
+            if !apart {
+                state.strays.push(request.clone());
+            }
             None
         },
     );
+    if apart {
+        let step = Step::Request(replica, vm, "arrives, but the answer is lost");
+        steps.add(Cost::Disturbs, step, |state| {
+            unanswered(state, replica, vm, request);
+            arrive(state, request).1
+        });
+    }
     if matches!(request.act, Act::Create(_)) {
         steps.add(
             Cost::Disturbs,
@@ -127,6 +139,13 @@ fn answered(steps: &mut Steps, replica: usize, vm: usize, request: &Request, fau
             },
         );
     }
+}
+
+fn unanswered(state: &mut State, replica: usize, vm: usize, request: &Request) {
+    let now = state.time();
+    let mind = &mut state.replicas[replica].minds[vm];
+    mind.request = None;
+    mind.record(Outcome::Unanswered("no answer".into()), &request.turn, now);
 }
 
 /// What the API server does with a request, and the rule that this breaks.

@@ -1,10 +1,11 @@
 //! The table of models.
 
 use super::mind::Mind;
-use super::objects::{Id, Kind, Pod, Role};
+use super::neighbours::new_claim;
+use super::objects::{Dv, Id, Kind, Pod, Role};
 use super::people::{new_disk, new_vm};
 use super::state::{Replica, State};
-use crate::world::objects::{PodPhase, Source};
+use crate::world::objects::{DvPhase, PodPhase, Source};
 use crate::world::virt_controller::vm::RunStrategy;
 use first_consumer::decide::Settings;
 
@@ -90,8 +91,13 @@ pub struct Model {
     pub budget: u8,
     /// Which.
     pub may: May,
-    /// Required anti-affinity keeps the VMs on different nodes.
+    /// Required anti-affinity keeps the VMs on different nodes. It can't where the scheduler or the API server is slower
+    /// than a pod's whole life, so here nothing is: a binding cycle ends with its pod, a request arrives before a pod of
+    /// ours has run, and one without an answer has arrived at once or never will.
     pub apart: bool,
+    /// The disks wait for a consumer at first, and are filled as soon as they are bound: what CDI does before and between
+    /// is explored by models with fewer VMs.
+    pub swift: bool,
     /// A pod that is not ours has the name of ours.
     pub lookalike: bool,
     /// The flags of ours.
@@ -113,6 +119,7 @@ impl Model {
             budget,
             may: May::default(),
             apart: false,
+            swift: false,
             lookalike: false,
             settings: Settings::default(),
         }
@@ -139,7 +146,20 @@ impl Model {
         };
         let vms = (0..self.vms.len()).map(|slot| Some(new_vm(Id::new(Kind::Vm, slot, 0), strategy, Some(true))));
         let disks = self.disks.iter().enumerate();
-        let dvs = disks.map(|(slot, disk)| (!disk.late).then(|| new_disk(Id::new(Kind::Dv, slot, 0))));
+        let dvs = disks.map(|(slot, disk)| {
+            let new = new_disk(Id::new(Kind::Dv, slot, 0));
+            let waiting = Dv {
+                populator: Some(disk.populator),
+                phase: DvPhase::WaitForFirstConsumer,
+                ..new.clone()
+            };
+            (!disk.late).then_some(if self.swift { waiting } else { new })
+        });
+        let claims = (0..2 * self.disks.len()).map(|slot| {
+            let (id, owner) = (Id::new(Kind::Claim, slot, 0), Id::new(Kind::Dv, slot / 2, 0));
+            let disk = self.disks[slot / 2];
+            (self.swift && slot % 2 == 0 && !disk.late).then(|| new_claim(id, owner, disk.populator, None))
+        });
         let lookalike = Pod {
             id: Id::new(Kind::Pod, 0, 0),
             role: Role::Lookalike { vm: 0 },
@@ -161,7 +181,7 @@ impl Model {
             vms: vms.collect(),
             vmis: vec![None; self.vms.len()],
             dvs: dvs.collect(),
-            claims: vec![None; 2 * self.disks.len()],
+            claims: claims.collect(),
             pods: self.lookalike.then_some(lookalike).into_iter().collect(),
             volumes: Vec::new(),
             bindings: Vec::new(),
@@ -178,14 +198,24 @@ impl Model {
     }
 }
 
-/// The models that are explored whole in every test run. Two anti-affine VMs belong here as soon as peers are decided
-/// about: two nodes, a VM on each disk, and a rule at rest that their nodes differ.
-/// `more`: with more disturbances and caches that lag further, for
-/// those who have the time and the memory.
+/// How far the table of models goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// Minutes on two cores: with every test run.
+    Test,
+    /// Minutes more: before a merge.
+    Ci,
+    /// Hours and many GiB.
+    Hours,
+}
+
+/// The models, each of which is explored whole. The largest come first, so that several threads end together.
 #[must_use]
-pub fn table(more: bool) -> Vec<Model> {
-    let lag = if more { 2 } else { 1 };
-    let plus = u8::from(more);
+pub fn table(extent: Extent) -> Vec<Model> {
+    // Disturbances by extent.
+    let of = |name: &'static str, disks: &[Disk], budgets: [u8; 3], may: May| {
+        Model::of(name, disks, budgets[extent as usize]).may(may)
+    };
     let upload = Disk {
         source: Source::Upload,
         ..LEGACY
@@ -199,53 +229,105 @@ pub fn table(more: bool) -> Vec<Model> {
         fail_storage: true,
         ..NOTHING
     };
-    let started = Model {
-        started: true,
-        ..Model::of("one legacy disk of a started VM", &[LEGACY], 1 + plus).may(storage)
+    let run = May { run: true, ..NOTHING };
+    let edit = May { edit: true, ..NOTHING };
+    let recreate = May {
+        recreate: true,
+        ..NOTHING
     };
-    let shared = Model {
-        vms: vec![vec![0], vec![0]],
-        ..Model::of("two VMs that share a claim", &[LEGACY], plus).may(FAULTS)
+    let swap = May {
+        swap_disks: true,
+        ..NOTHING
     };
-    let taken = Model {
-        lookalike: true,
-        ..Model::of("somebody else's pod has the name of ours", &[LEGACY], 1 + plus).may(FAULTS)
+    let taken = May {
+        take_pods: true,
+        ..NOTHING
     };
-    let replicas = Model {
-        replicas: 2,
-        ..Model::of(
-            "two replicas, both of which take themselves for the leader",
-            &[LEGACY],
-            plus,
-        )
-        .may(ours)
-    };
-    // The largest first, so that two threads end together.
     let models = vec![
-        Model::of("one populator disk, both", &[POPULATOR], 2 + plus).may(FAULTS),
-        replicas,
-        Model::of("one legacy disk, faults of ours", &[LEGACY], 4 + plus).may(ours),
-        Model::of("one legacy disk, faults of storage", &[LEGACY], 4).may(storage),
-        Model::of("one legacy disk, both", &[LEGACY], 2 + plus).may(FAULTS),
-        Model::of("one upload disk, both", &[upload], 2 + plus).may(FAULTS),
-        Model::of("VM started and stopped", &[LEGACY], 1 + plus).may(May { run: true, ..NOTHING }),
-        Model::of("VM deleted and created again", &[LEGACY], 1 + plus).may(May {
-            recreate: true,
-            ..NOTHING
-        }),
-        Model::of("disk or claim deleted and created again", &[LEGACY], 1 + plus).may(May {
-            swap_disks: true,
-            ..NOTHING
-        }),
-        Model::of("placement and opt-in edited", &[LEGACY], 2 + plus).may(May { edit: true, ..NOTHING }),
-        Model::of("our pod deleted or evicted", &[LEGACY], 2 + plus).may(May {
-            take_pods: true,
-            ..NOTHING
-        }),
-        Model::of("a late disk", &[LEGACY, late], plus).may(FAULTS),
-        started,
-        shared,
-        taken,
+        of("one populator disk, both", &[POPULATOR], [2, 3, 3], FAULTS),
+        Model {
+            replicas: 2,
+            ..of("two replicas that both lead", &[LEGACY], [0, 1, 1], ours)
+        },
+        of("one legacy disk, faults of ours", &[LEGACY], [4, 5, 5], ours),
+        of("one legacy disk, faults of storage", &[LEGACY], [4, 4, 4], storage),
+        of("one legacy disk, both", &[LEGACY], [2, 3, 3], FAULTS),
+        of("one upload disk, both", &[upload], [2, 3, 3], FAULTS),
+        of("VM started and stopped", &[LEGACY], [1, 2, 2], run),
+        of("VM deleted and created again", &[LEGACY], [1, 2, 2], recreate),
+        of("disk or claim deleted and created again", &[LEGACY], [1, 2, 2], swap),
+        of("placement and opt-in edited", &[LEGACY], [2, 3, 3], edit),
+        of("our pod deleted or evicted", &[LEGACY], [2, 3, 3], taken),
+        of("a late disk", &[LEGACY, late], [0, 1, 1], FAULTS),
+        Model {
+            started: true,
+            ..of("one legacy disk of a started VM", &[LEGACY], [1, 2, 2], storage)
+        },
+        Model {
+            vms: vec![vec![0], vec![0]],
+            ..of("two VMs that share a claim", &[LEGACY], [0, 1, 1], FAULTS)
+        },
+        Model {
+            vms: vec![vec![0], vec![1]],
+            nodes: 2,
+            apart: true,
+            swift: true,
+            ..of("two anti-affine VMs", &[LEGACY, LEGACY], [0, 1, 1], NOTHING)
+        },
+        Model {
+            vms: vec![vec![0], vec![1]],
+            nodes: 2,
+            apart: true,
+            swift: true,
+            ..of("peers storage", &[LEGACY, LEGACY], [1, 1, 1], storage)
+        },
+        Model {
+            vms: vec![vec![0], vec![1]],
+            nodes: 2,
+            apart: true,
+            swift: true,
+            ..of("peers ours", &[LEGACY, LEGACY], [1, 1, 1], ours)
+        },
+        Model {
+            vms: vec![vec![0], vec![1]],
+            nodes: 2,
+            apart: true,
+            swift: true,
+            ..of("peers edit", &[LEGACY, LEGACY], [1, 1, 1], edit)
+        },
+        Model {
+            vms: vec![vec![0], vec![1]],
+            nodes: 2,
+            apart: true,
+            swift: true,
+            ..of("peers taken", &[LEGACY, LEGACY], [1, 1, 1], taken)
+        },
+        Model {
+            vms: vec![vec![0], vec![1]],
+            nodes: 2,
+            apart: true,
+            swift: true,
+            ..of("peers recreate", &[LEGACY, LEGACY], [1, 1, 1], recreate)
+        },
+        Model {
+            vms: vec![vec![0], vec![1]],
+            nodes: 2,
+            apart: true,
+            swift: true,
+            ..of("peers run", &[LEGACY, LEGACY], [1, 1, 1], run)
+        },
+        Model {
+            vms: vec![vec![0], vec![1]],
+            nodes: 2,
+            apart: true,
+            swift: true,
+            ..of("peers swap", &[LEGACY, LEGACY], [1, 1, 1], swap)
+        },
+        Model {
+            lookalike: true,
+            ..of("somebody else's pod has our name", &[LEGACY], [1, 2, 2], FAULTS)
+        },
     ];
+    let lag = if extent == Extent::Hours { 2 } else { 1 };
     models.into_iter().map(|model| model.lag(lag)).collect()
 }

@@ -158,13 +158,22 @@ pub fn of_state(model: &Model, state: &State) -> Option<String> {
     if (0..state.vms.len()).any(|vm| own(vm) > 1) {
         return Some("never two own pods for a subject".into());
     }
-    let node = |vm: &Vec<usize>| {
+    // What is being deleted will run nowhere.
+    let nodes = |(slot, vm): (usize, &Vec<usize>)| {
+        let alive = state.vms[slot].is_some_and(|vm| !vm.deleting);
         let claims = vm.iter().filter_map(|disk| state.claims[2 * disk].as_ref());
+        let claims = claims.filter(|claim| alive && !claim.deleting);
         let nodes = claims.filter_map(|claim| state.volume(claim.id).map(|volume| volume.node).or(claim.node));
         nodes.collect::<BTreeSet<u8>>()
     };
     let mut taken = BTreeSet::new();
-    let together = model.apart && model.vms.iter().flat_map(node).any(|node| !taken.insert(node));
+    let together = model.apart
+        && model
+            .vms
+            .iter()
+            .enumerate()
+            .flat_map(nodes)
+            .any(|node| !taken.insert(node));
     together.then(|| "anti-affine VMs: their disks are on one node".into())
 }
 

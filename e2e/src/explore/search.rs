@@ -4,7 +4,7 @@ use super::mind::Brain;
 use super::models::Model;
 use super::rules;
 use super::state::State;
-use super::step::{Cost, System};
+use super::step::{Cost, Next, System};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt::{self, Write as _};
 use std::time::{Duration, Instant};
@@ -100,13 +100,20 @@ pub fn explore(model: &Model, brain: &dyn Brain, limit: usize) -> Report {
     }
 }
 
+/// An order of the actors.
+#[derive(Clone, Copy, Debug)]
+enum Order {
+    TurnsFirst,
+    TurnsLast,
+}
+
 struct Run<'a> {
     system: &'a System<'a>,
     /// Digest to number.
     known: HashMap<u128, u32>,
     /// By number: the state it was reached from, and by which of its steps.
     parents: Vec<(u32, u16)>,
-    /// States from which a fair run comes to rest, for each order of the actors.
+    /// States from which a fair run comes to rest, by [`Order`].
     settled: [HashSet<u128>; 2],
     steps: usize,
     depth: usize,
@@ -116,24 +123,28 @@ impl Run<'_> {
     fn all(&mut self, limit: usize) -> Option<Story> {
         let first = self.system.model.start();
         let mut queue = VecDeque::new();
-        self.known.insert(first.digest(), 0);
+        let digest = first.digest();
+        self.known.insert(digest, 0);
         self.parents.push((0, 0));
-        queue.push_back((first, 0, 0));
-        while let Some((state, number, depth)) = queue.pop_front() {
+        queue.push_back((first, digest, 0, 0));
+        while let Some((state, digest, number, depth)) = queue.pop_front() {
             self.depth = depth;
-            if let Some((rule, tail)) = self.settle(&state) {
+            let others = self.system.others(&state);
+            if let Some((rule, tail)) = self.settle(&state, digest, &others) {
                 return Some(self.story(rule, number, tail));
             }
-            for (at, next) in self.system.steps(&state, false).into_iter().enumerate() {
+            let turns = self.system.turns(&state, false);
+            for (at, next) in turns.into_iter().chain(others).enumerate() {
                 self.steps += 1;
                 if let Some(rule) = next.broken {
                     return Some(self.story(rule, number, vec![next.step.to_string()]));
                 }
                 let new = u32::try_from(self.parents.len()).unwrap_or(u32::MAX);
-                let number_of = *self.known.entry(next.state.digest()).or_insert(new);
+                let digest = next.state.digest();
+                let number_of = *self.known.entry(digest).or_insert(new);
                 if number_of == new {
                     self.parents.push((number, u16::try_from(at).unwrap_or(u16::MAX)));
-                    queue.push_back((next.state, new, depth + 1));
+                    queue.push_back((next.state, digest, new, depth + 1));
                 }
             }
             if self.parents.len() >= limit {
@@ -144,56 +155,62 @@ impl Run<'_> {
     }
 
     /// Runs everybody fairly and without disturbances until nothing is left to do: with our turns first, and with our
-    /// turns last. The rule that this breaks, and the steps that show it.
-    fn settle(&mut self, from: &State) -> Option<(String, Vec<String>)> {
-        (0..2).find_map(|order| self.settle_in(from, order))
+    /// turns last. The rule that this breaks, and the steps that show it. `others` are the state's steps that are no turns.
+    fn settle(&mut self, from: &State, digest: u128, others: &[Next]) -> Option<(String, Vec<String>)> {
+        [Order::TurnsFirst, Order::TurnsLast].into_iter().find_map(|order| {
+            if self.settled[order as usize].contains(&digest) {
+                return None;
+            }
+            let mut path = vec![digest];
+            let mut lines = vec!["-- from here on nothing disturbs --".to_owned()];
+            let broken = match self.fair(from, others, order) {
+                Some(next) => self.follow(next, order, &mut path, &mut lines),
+                None => rules::at_rest(self.system.model, from),
+            };
+            if broken.is_none() {
+                self.settled[order as usize].extend(path);
+            }
+            broken.map(|rule| (rule, lines))
+        })
     }
 
-    fn settle_in(&mut self, from: &State, order: usize) -> Option<(String, Vec<String>)> {
-        let mut state = from.clone();
-        let mut path = Vec::new();
+    /// Goes on after the first step of a fair run.
+    fn follow(&self, mut next: Next, order: Order, path: &mut Vec<u128>, lines: &mut Vec<String>) -> Option<String> {
         let mut made = 0;
-        let mut lines = vec!["-- from here on nothing disturbs --".to_owned()];
-        let broken = loop {
-            let digest = state.digest();
-            if self.settled[order].contains(&digest) {
-                break None;
-            }
-            path.push(digest);
-            if path.len() > SETTLES_WITHIN {
-                break Some("growing gaps: it never comes to rest".to_owned());
-            }
-            let steps = self.system.steps(&state, true);
-            let (mut free, mut time) = (Vec::new(), None);
-            for next in steps {
-                match next.cost {
-                    Cost::Free => free.push(next),
-                    Cost::Time => time = Some(next),
-                    Cost::Optional | Cost::Disturbs => {}
-                }
-            }
-            let next = if order == 0 {
-                free.into_iter().next()
-            } else {
-                free.pop()
-            };
-            let Some(next) = next.or(time) else {
-                break rules::at_rest(self.system.model, &state);
-            };
+        loop {
             lines.push(next.step.to_string());
             made += u8::from(next.step.creates());
             if next.broken.is_some() {
-                break next.broken;
+                return next.broken;
             }
-            state = next.state;
             if made > MOST_PODS + self.system.model.budget {
-                break Some("growing gaps: pods are made and deleted for ever".to_owned());
+                return Some("growing gaps: pods are made and deleted for ever".to_owned());
             }
-        };
-        if broken.is_none() {
-            self.settled[order].extend(path);
+            let digest = next.state.digest();
+            if self.settled[order as usize].contains(&digest) {
+                return None;
+            }
+            path.push(digest);
+            if path.len() > SETTLES_WITHIN {
+                return Some("growing gaps: it never comes to rest".to_owned());
+            }
+            let others = self.system.others(&next.state);
+            match self.fair(&next.state, &others, order) {
+                Some(following) => next = following,
+                None => return rules::at_rest(self.system.model, &next.state),
+            }
         }
-        broken.map(|rule| (rule, lines))
+    }
+
+    /// The next step of a fair run.
+    fn fair(&self, state: &State, others: &[Next], order: Order) -> Option<Next> {
+        let mut free = others.iter().filter(|next| next.cost == Cost::Free);
+        let turns = || self.system.turns(state, true);
+        let free = match order {
+            Order::TurnsFirst => turns().into_iter().next().or_else(|| free.next().cloned()),
+            Order::TurnsLast => free.next_back().cloned().or_else(|| turns().pop()),
+        };
+        free.or_else(|| others.iter().find(|next| next.cost == Cost::Time).cloned())
     }
 
     /// How a state was reached, by taking its steps again.
@@ -208,7 +225,7 @@ impl Run<'_> {
         let mut state = self.system.model.start();
         let mut lines = Vec::new();
         for step in way.into_iter().rev() {
-            let Some(next) = self.system.steps(&state, false).into_iter().nth(step) else {
+            let Some(next) = self.system.steps(&state).into_iter().nth(step) else {
                 break;
             };
             let mut line = next.step.to_string();

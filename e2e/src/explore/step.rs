@@ -94,6 +94,7 @@ pub fn name(id: Id) -> String {
 }
 
 /// A step, where it leads, and the rule that it breaks.
+#[derive(Clone)]
 pub struct Next {
     pub step: Step,
     pub cost: Cost,
@@ -109,7 +110,15 @@ pub struct Steps<'a> {
     pub model: &'a Model,
 }
 
-impl Steps<'_> {
+impl<'a> Steps<'a> {
+    fn of(model: &'a Model, state: &'a State) -> Self {
+        Self {
+            state,
+            list: Vec::new(),
+            model,
+        }
+    }
+
     /// A step that changes the state, if the budget allows it.
     pub fn add(&mut self, cost: Cost, step: Step, change: impl FnOnce(&mut State) -> Option<String>) {
         let mut state = self.state.clone();
@@ -158,14 +167,16 @@ impl<'a> System<'a> {
         }
     }
 
-    /// All steps. `settle`: without disturbances, and our replicas see everything.
-    pub(super) fn steps(&self, state: &State, settle: bool) -> Vec<Next> {
-        let mut steps = Steps {
-            state,
-            list: Vec::new(),
-            model: self.model,
-        };
-        self.turns(&mut steps, settle);
+    /// All steps.
+    pub(super) fn steps(&self, state: &State) -> Vec<Next> {
+        let mut steps = self.turns(state, false);
+        steps.extend(self.others(state));
+        steps
+    }
+
+    /// All steps that are no turns of ours.
+    pub(super) fn others(&self, state: &State) -> Vec<Next> {
+        let mut steps = Steps::of(self.model, state);
         api::steps(self, &mut steps);
         neighbours::steps(self.model, &mut steps);
         people::steps(self.model, &mut steps);
@@ -207,11 +218,12 @@ impl<'a> System<'a> {
         }
     }
 
-    fn turns(&self, steps: &mut Steps, settle: bool) {
-        let state = steps.state;
+    /// Our turns. `fair`: our replicas see everything.
+    pub(super) fn turns(&self, state: &State, fair: bool) -> Vec<Next> {
+        let mut steps = Steps::of(self.model, state);
         for (replica, of) in state.replicas.iter().enumerate() {
             let newest = newest(state);
-            let mut at = if settle { newest } else { of.at };
+            let mut at = if fair { newest } else { of.at };
             let mut taken: Vec<(usize, u128, Positions)> = Vec::new();
             loop {
                 for vm in 0..of.minds.len() {
@@ -237,6 +249,7 @@ impl<'a> System<'a> {
                 }
             }
         }
+        steps.list
     }
 }
 

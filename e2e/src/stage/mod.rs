@@ -106,18 +106,18 @@ impl Stage {
 
     /// Merges a patch into a VM.
     pub async fn patch_vm(&self, name: &str, patch: &Value) -> Result<()> {
-        self.merge("kubevirt.io/v1", "VirtualMachine", name, patch).await
+        self.patch("kubevirt.io/v1", "VirtualMachine", name, patch).await
     }
 
-    /// Merges a patch into an object.
-    pub async fn merge(&self, api_version: &str, kind: &str, name: &str, patch: &Value) -> Result<()> {
+    /// Merges a patch into an object of this namespace.
+    pub async fn patch(&self, api_version: &str, kind: &str, name: &str, patch: &Value) -> Result<()> {
         let api = self.api(api_version, kind);
         api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?;
         Ok(())
     }
 
     /// Merges a patch into an object's status, as its controller would.
-    pub async fn merge_status(&self, api_version: &str, kind: &str, name: &str, status: &Value) -> Result<()> {
+    pub async fn patch_status(&self, api_version: &str, kind: &str, name: &str, status: &Value) -> Result<()> {
         let api = self.api(api_version, kind);
         let patch = Patch::Merge(json!({"status": status}));
         api.patch_status(name, &PatchParams::default(), &patch).await?;
@@ -143,7 +143,7 @@ impl Stage {
 
     /// Says of a pod what a kubelet would.
     pub async fn set_phase(&self, pod: &str, phase: &str) -> Result<()> {
-        self.merge_status("v1", "Pod", pod, &json!({"phase": phase})).await
+        self.patch_status("v1", "Pod", pod, &json!({"phase": phase})).await
     }
 
     /// Deletes a VM and waits until it and its claims are gone.

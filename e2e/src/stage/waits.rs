@@ -27,6 +27,16 @@ impl Stage {
         waited.await.with_context(|| self.log())
     }
 
+    /// Waits until the worker of a DataVolume has been restarted so often.
+    pub async fn wait_restarts(&self, data_volume: &str, restarts: u64) -> Result<()> {
+        wait_for(SOON, &format!("{restarts} restarts for {data_volume}"), async || {
+            let found = self.data_volumes().get(data_volume).await?;
+            let count = found.data.pointer("/status/restartCount").and_then(Value::as_u64);
+            Ok((count >= Some(restarts)).then_some(()))
+        })
+        .await
+    }
+
     /// Waits until a claim has a node, and returns it.
     pub async fn wait_node(&self, claim: &str) -> Result<String> {
         wait_for(SOON, &format!("claim {claim} has a node"), async || {
@@ -62,8 +72,13 @@ impl Stage {
 
     /// Waits until one of our pods is there, and returns it.
     pub async fn wait_own_pod(&self) -> Result<Pod> {
-        let waited = wait_for(SOON, "a pod of ours", async || Ok(self.own_pods().await?.pop()));
-        waited.await.with_context(|| self.log())
+        self.wait_own_pod_that(|_| true).await
+    }
+
+    /// Waits until a pod of ours is there that is like this, and returns it.
+    pub async fn wait_own_pod_that(&self, is_wanted: impl Fn(&Pod) -> bool) -> Result<Pod> {
+        let found = async || Ok(self.own_pods().await?.into_iter().find(&is_wanted));
+        wait_for(SOON, "a pod of ours", found).await.with_context(|| self.log())
     }
 
     /// Waits until none of our pods is there.

@@ -10,6 +10,10 @@ use kube::{
 pub enum Kind {
     /// `cdi.kubevirt.io/v1beta1`, status subresource.
     DataVolume,
+    /// `cdi.kubevirt.io/v1beta1`: what a `sourceRef` names.
+    DataSource,
+    /// `snapshot.storage.k8s.io/v1`.
+    Snapshot,
     /// PersistentVolumeClaim.
     Claim,
     /// Pod.
@@ -44,8 +48,10 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 18] = [
         Self::DataVolume,
+        Self::DataSource,
+        Self::Snapshot,
         Self::Claim,
         Self::Pod,
         Self::Volume,
@@ -66,6 +72,8 @@ impl Kind {
     fn names(self) -> (&'static str, &'static str, &'static str, &'static str) {
         match self {
             Self::DataVolume => ("cdi.kubevirt.io", "v1beta1", "DataVolume", "datavolumes"),
+            Self::DataSource => ("cdi.kubevirt.io", "v1beta1", "DataSource", "datasources"),
+            Self::Snapshot => ("snapshot.storage.k8s.io", "v1", "VolumeSnapshot", "volumesnapshots"),
             Self::Claim => ("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims"),
             Self::Pod => ("", "v1", "Pod", "pods"),
             Self::Volume => ("", "v1", "PersistentVolume", "persistentvolumes"),

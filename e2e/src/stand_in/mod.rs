@@ -5,7 +5,8 @@
 //! watches --> store --> wake-ups --> queue --> view --> model --> writes --> API server (and store)
 //! ```
 //!
-//! What is left out: clones, scratch claims, services and secrets of uploads, `Volume*Source` objects, finalizers of VMs
+//! What is left out, beside what the models leave out: services and secrets of uploads, `Volume*Source` objects, the
+//! controllers of DataSources and snapshots, the removal of the claim that a snapshot was restored to, finalizers of VMs
 //! and VMIs, KubeVirt's resource sums.
 
 mod cdi;
@@ -22,6 +23,7 @@ mod switch;
 mod virt;
 mod virt_api;
 
+pub use provisioner::FOREIGN_POPULATOR;
 pub use virt::PLACEMENT_ANNOTATION;
 
 pub use crate::world::{cdi::Settings, provisioner::Fault};
@@ -119,7 +121,9 @@ impl StandIns {
                 settings,
             },
         );
-        group.add(&mut tasks, &stop, cdi::Populators { hand });
+        group.add(&mut tasks, &stop, cdi::Readers { hand: hand.clone() });
+        group.add(&mut tasks, &stop, cdi::Populators { hand: hand.clone() });
+        group.add(&mut tasks, &stop, cdi::ClonePopulators { hand });
         group
             .watch(&mut tasks, &stop, &cdi::KINDS, true)
             .await

@@ -22,6 +22,9 @@ use tokio::time::Instant;
 /// Kinds that the provisioner watches.
 pub const KINDS: [Kind; 3] = [Kind::Claim, Kind::Volume, Kind::StorageClass];
 
+/// The API group of the data sources that somebody else's populator fills claims from.
+pub const FOREIGN_POPULATOR: &str = "populator.example";
+
 /// Faults by claim; a prime has its target's.
 #[derive(Debug, Default)]
 pub struct Faults {
@@ -92,7 +95,9 @@ impl Provisioner {
             "volume.kubernetes.io/storage-provisioner",
             "volume.beta.kubernetes.io/storage-provisioner",
         ];
-        let source = claim.data["spec"]["dataSourceRef"]["kind"].as_str();
+        let source = &claim.data["spec"]["dataSourceRef"];
+        let ours = source["apiGroup"] == FOREIGN_POPULATOR;
+        let source = source["kind"].as_str().filter(|_| !ours);
         View {
             uid: read::uid(claim),
             asked: asked

@@ -5,8 +5,10 @@ use super::{
     store::{Entry, Key, Store, version},
 };
 use crate::world::{
-    cdi::{Dv, Status},
-    objects::{Claim, ClaimPhase, Condition, DvPhase, Note, Owner, Pod, PodPhase, Source, Worker},
+    cdi::{Dv, Status, scratch_name},
+    objects::{
+        Claim, ClaimPhase, ClonePhase, Condition, DvPhase, Note, Owner, Pod, PodPhase, Source, Strategy, Worker,
+    },
     virt_controller::{Volume, vm::RunStrategy},
 };
 use kube::core::DynamicObject;
@@ -14,6 +16,11 @@ use serde_json::Value;
 
 /// The node that the scheduler chose for a late claim.
 pub const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
+
+/// `NAMESPACE/NAME` of the claim that a claim is a host-assisted copy of.
+pub const CLONE_REQUEST: &str = "k8s.io/CloneRequest";
+/// The copy is complete.
+pub const CLONE_OF: &str = "k8s.io/CloneOf";
 
 /// An annotation of CDI's own domain.
 #[must_use]
@@ -76,6 +83,13 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
+fn number(value: &Value) -> u32 {
+    value
+        .as_u64()
+        .and_then(|number| number.try_into().ok())
+        .unwrap_or_default()
+}
+
 fn string(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
@@ -96,6 +110,17 @@ pub fn template_names(vm: &DynamicObject) -> Vec<String> {
         .iter()
         .map(|template| string(&template["metadata"]["name"]))
         .collect()
+}
+
+/// What a DataVolume names to be copied: a claim, a snapshot or a DataSource.
+pub fn origins(dv: &DynamicObject) -> impl Iterator<Item = Key> + use<> {
+    let spec = &dv.data["spec"];
+    let own = dv.metadata.namespace.clone().unwrap_or_default();
+    let named = [&spec["source"]["pvc"], &spec["source"]["snapshot"], &spec["sourceRef"]].map(|origin| {
+        let name = origin["name"].as_str()?;
+        Some(Key::new(origin["namespace"].as_str().unwrap_or(&own), name))
+    });
+    named.into_iter().flatten()
 }
 
 /// Boot volumes with a claim of a VMI spec: name, claim, kind of the source.
@@ -156,6 +181,7 @@ pub fn pod(object: &DynamicObject) -> Pod {
             .iter()
             .find(|found| found["type"] == kind)
     };
+    let container = &object.data["status"]["containerStatuses"][0];
     let unschedulable = condition("PodScheduled")
         .filter(|found| found["status"] == "False" && found["reason"] == "Unschedulable")
         .map(|found| string(&found["message"]));
@@ -167,6 +193,12 @@ pub fn pod(object: &DynamicObject) -> Pod {
             .unwrap_or_default(),
         node: text(object, "/spec/nodeName"),
         ready: condition("Ready").is_some_and(|found| found["status"] == "True"),
+        restarts: number(&container["restartCount"]),
+        error: ["state", "lastState"].into_iter().find_map(|state| {
+            let ended = &container[state]["terminated"];
+            let wrong = ended["exitCode"].as_i64().is_some_and(|code| code != 0);
+            wrong.then(|| (string(&ended["reason"]), string(&ended["message"])))
+        }),
         unschedulable,
         deleting: deleting(object),
         temporary: annotation(object, "kubevirt.io/ephemeral-provisioning").is_some(),
@@ -178,16 +210,9 @@ pub fn pod(object: &DynamicObject) -> Pod {
     }
 }
 
-/// A DataVolume; `None` for sources that the model does not know (clones, external population).
+/// A DataVolume with this source.
 #[must_use]
-pub fn dv(object: &DynamicObject) -> Option<Dv> {
-    let source = object.data["spec"]["source"].as_object()?.keys().next()?;
-    let source = match source.as_str() {
-        "http" | "s3" | "gcs" | "registry" | "imageio" | "vddk" => Source::Http,
-        "blank" => Source::Blank,
-        "upload" => Source::Upload,
-        _ => return None,
-    };
+pub fn dv(object: &DynamicObject, source: Source) -> Dv {
     let condition = |kind: &str| {
         let found = list(&object.data["status"]["conditions"])
             .iter()
@@ -198,13 +223,15 @@ pub fn dv(object: &DynamicObject) -> Option<Dv> {
             string(&found["message"]),
         ))
     };
-    Some(Dv {
+    let size = |spec: &str| text(object, &format!("/spec/{spec}/resources/requests/storage"));
+    Dv {
         name: name(object),
         uid: uid(object),
         source,
         populator: cdi_annotation(object, "storage.usePopulator").and_then(|text| text.parse().ok()),
         adopts: cdi_annotation(object, "allowClaimAdoption") == Some("true"),
         immediate: cdi_annotation(object, "storage.bind.immediate.requested").is_some(),
+        unsized_clone: source.is_clone() && size("storage").or_else(|| size("pvc")).is_none(),
         deleting: deleting(object),
         status: Status {
             phase: text(object, "/status/phase")
@@ -213,28 +240,37 @@ pub fn dv(object: &DynamicObject) -> Option<Dv> {
             claim_known: text(object, "/status/claimName").is_some(),
             bound: condition("Bound"),
             running: condition("Running").unwrap_or_default(),
+            restarts: number(&object.data["status"]["restartCount"]),
         },
-    })
+    }
+}
+
+fn claim_phase(claim: &DynamicObject) -> ClaimPhase {
+    text(claim, "/status/phase")
+        .and_then(|text| ClaimPhase::parse(&text))
+        .unwrap_or_default()
 }
 
 /// A claim, with the events about it.
 #[must_use]
 pub fn claim(store: &Store, object: &DynamicObject) -> Claim {
     let owned = |key: &str| cdi_annotation(object, key).map(str::to_owned);
-    let source = match owned("storage.import.source").as_deref() {
-        Some("none") => Some(Source::Blank),
-        Some(_) => Some(Source::Http),
+    let source = match owned("storage.import.source") {
+        Some(word) => Some(Source::parse(&word).unwrap_or_default()),
+        None if annotation(object, CLONE_REQUEST).is_some() => Some(Source::Pvc),
         None => owned("storage.upload.target").map(|_| Source::Upload),
     };
+    let scratch = Key::new(
+        object.metadata.namespace.as_deref().unwrap_or_default(),
+        &scratch_name(&name(object)),
+    );
     let populated = cdi_annotation(object, "storage.usePopulator") == Some("true");
     let waits = cdi_annotation(object, "storage.condition.bound") == Some("false");
     Claim {
         name: name(object),
         uid: uid(object),
         owner: owner(object),
-        phase: text(object, "/status/phase")
-            .and_then(|text| ClaimPhase::parse(&text))
-            .unwrap_or_default(),
+        phase: claim_phase(object),
         volume: text(object, "/spec/volumeName"),
         node: annotation(object, SELECTED_NODE)
             .filter(|node| !node.is_empty())
@@ -251,6 +287,11 @@ pub fn claim(store: &Store, object: &DynamicObject) -> Claim {
         worker_named: owned("storage.import.importPodName")
             .or_else(|| owned("storage.uploadPodName"))
             .is_some(),
+        reader_named: owned("storage.sourceClonePodName").is_some(),
+        cloned: annotation(object, CLONE_OF) == Some("true"),
+        clone_phase: owned("clonePhase").and_then(|text| ClonePhase::parse(&text)),
+        strategy: owned("cloneType").and_then(|text| Strategy::parse(&text)),
+        scratch: store.get(Kind::Claim, &scratch).map(|scratch| claim_phase(&scratch)),
         worker: Worker {
             phase: owned("storage.pod.phase").and_then(|text| PodPhase::parse(&text)),
             ready: owned("storage.pod.ready").and_then(|text| text.parse().ok()),
@@ -260,6 +301,10 @@ pub fn claim(store: &Store, object: &DynamicObject) -> Claim {
                 reason: owned("storage.condition.running.reason").unwrap_or_default(),
                 message: owned("storage.condition.running.message").unwrap_or_default(),
             }),
+            restarts: owned("storage.pod.restarts")
+                .and_then(|text| text.parse().ok())
+                .unwrap_or_default(),
+            fatal: owned("storage.import.fatalError").as_deref() == Some("true"),
         },
         bound_note: owned("storage.condition.bound.message").filter(|_| waits),
         knows_prime: owned("storage.populator.pvcPrime").is_some(),

@@ -46,8 +46,10 @@ pub type Object = Arc<DynamicObject>;
 pub enum Entry {
     /// Objects controlled by the object with this UID.
     ControlledBy(String),
-    /// Pods that list the claim, VMs and VMIs whose volumes or templates name it.
+    /// Pods that list the claim, VMs and VMIs whose volumes or templates name it, DataVolumes that copy it.
     Names(Key),
+    /// The claim with this UID.
+    Is(String),
     /// Events about the object with this UID, and volumes for the claim with this UID.
     About(String),
 }
@@ -169,6 +171,10 @@ fn entries(kind: Kind, object: &DynamicObject) -> Vec<Entry> {
         .map(|owner| Entry::ControlledBy(owner.uid))
         .into_iter()
         .collect();
+    entries.extend((kind == Kind::Claim).then(|| Entry::Is(read::uid(object))));
+    if kind == Kind::DataVolume {
+        entries.extend(read::origins(object).map(Entry::Names));
+    }
     let names = match kind {
         Kind::Pod => read::pod_claims(object),
         Kind::VirtualMachine => {

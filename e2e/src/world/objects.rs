@@ -24,7 +24,7 @@ macro_rules! words {
 }
 
 words! {
-    /// `status.phase` of a DataVolume \[CDI `types.go`: DataVolumePhase\], without the phases of clones.
+    /// `status.phase` of a DataVolume \[CDI `types.go`: DataVolumePhase\], without those that nobody sets any more.
     DvPhase {
         #[default]
         Unset = "",
@@ -36,6 +36,12 @@ words! {
         ImportInProgress = "ImportInProgress",
         UploadScheduled = "UploadScheduled",
         UploadReady = "UploadReady",
+        CloneScheduled = "CloneScheduled",
+        CloneInProgress = "CloneInProgress",
+        CloneFromSnapshotInProgress = "CloneFromSnapshotSourceInProgress",
+        CsiCloneInProgress = "CSICloneInProgress",
+        PrepClaimInProgress = "PrepClaimInProgress",
+        RebindInProgress = "RebindInProgress",
         Succeeded = "Succeeded",
         Failed = "Failed",
         Unknown = "Unknown",
@@ -65,12 +71,68 @@ words! {
 }
 
 words! {
-    /// Where a DataVolume's data comes from.
+    /// Where a DataVolume's data comes from, and what a claim's annotations say of it. A `sourceRef` counts as what it
+    /// leads to.
     Source {
         #[default]
         Http = "http",
+        Registry = "registry",
         Blank = "none",
         Upload = "upload",
+        /// Another claim; also what a claim with `k8s.io/CloneRequest` is filled from.
+        Pvc = "pvc",
+        /// A VolumeSnapshot.
+        Snapshot = "snapshot",
+        /// A `dataSourceRef` that somebody else knows how to fill.
+        External = "external",
+    }
+}
+
+impl Source {
+    /// Filled by an importer \[CDI `controller-base.go`: getDataVolumeOp\].
+    #[must_use]
+    pub fn is_import(self) -> bool {
+        matches!(self, Self::Http | Self::Registry | Self::Blank)
+    }
+
+    /// Copied from a claim or a snapshot.
+    #[must_use]
+    pub fn is_clone(self) -> bool {
+        matches!(self, Self::Pvc | Self::Snapshot)
+    }
+
+    /// Its worker wants room of its own \[CDI `import-controller.go`: requiresScratchSpace; `upload-controller.go`\].
+    #[must_use]
+    pub fn needs_scratch(self) -> bool {
+        matches!(self, Self::Registry | Self::Upload)
+    }
+}
+
+words! {
+    /// How CDI copies on the populator path: annotation `cloneType` \[CDI `planner.go`: ChooseStrategy\].
+    Strategy {
+        /// By a pod that reads and an upload server that writes.
+        #[default]
+        Copy = "copy",
+        /// By the CSI driver, from a claim.
+        CsiClone = "csi-clone",
+        /// By the CSI driver, from a snapshot.
+        Snapshot = "snapshot",
+    }
+}
+
+words! {
+    /// Annotation `clonePhase` of a clone's target on the populator path \[CDI `clone-populator.go`\].
+    ClonePhase {
+        #[default]
+        Pending = "Pending",
+        HostClone = "HostClone",
+        CsiClone = "CSIClone",
+        SnapshotClone = "SnapshotClone",
+        PrepClaim = "PrepClaim",
+        Rebind = "Rebind",
+        Succeeded = "Succeeded",
+        Error = "Error",
     }
 }
 
@@ -160,6 +222,10 @@ pub struct Worker {
     pub schedulable: Option<bool>,
     /// `storage.condition.running` with reason and message.
     pub running: Option<Condition>,
+    /// `storage.pod.restarts`; none and `"0"` are the same.
+    pub restarts: u32,
+    /// `storage.import.fatalError`: trying again would not help.
+    pub fatal: bool,
 }
 
 /// A PersistentVolumeClaim.
@@ -191,8 +257,18 @@ pub struct Claim {
     pub prime: bool,
     /// `storage.import.importPodName` or `storage.uploadPodName` is present.
     pub worker_named: bool,
+    /// `storage.sourceClonePodName` is present.
+    pub reader_named: bool,
+    /// `k8s.io/CloneOf`: everything was copied.
+    pub cloned: bool,
+    /// `clonePhase`.
+    pub clone_phase: Option<ClonePhase>,
+    /// `cloneType`.
+    pub strategy: Option<Strategy>,
     /// What is written about the worker.
     pub worker: Worker,
+    /// Phase of its worker's scratch claim, if there is one.
+    pub scratch: Option<ClaimPhase>,
     /// `storage.condition.bound.message` while `storage.condition.bound` is `"false"`.
     pub bound_note: Option<String>,
     /// `storage.populator.pvcPrime` is present (target of a population).
@@ -218,6 +294,10 @@ pub struct Pod {
     pub node: Option<String>,
     /// Condition Ready is True.
     pub ready: bool,
+    /// Restarts of its container.
+    pub restarts: u32,
+    /// Its container ended with an error, and with what: reason and message.
+    pub error: Option<(String, String)>,
     /// Message of the condition PodScheduled when it is False for the reason Unschedulable.
     pub unschedulable: Option<String>,
     /// Has a deletion timestamp.

@@ -1,5 +1,7 @@
 //! A CSI-like external provisioner with a `CSIDriver` object (CDI reference 10.1; sig-storage-lib): it makes one volume
-//! with node affinity for a claim whose node was chosen, and leaves claims with a foreign data source alone.
+//! with node affinity for a claim whose node was chosen, and leaves claims with a foreign data source alone. Where the
+//! claim's data source is that of somebody else's populator, it is that populator, too: of its pod and its own helper
+//! claim only the outcome is modelled, a volume on the chosen node.
 
 use super::objects::Note;
 
@@ -21,7 +23,7 @@ pub struct View {
     pub node: Option<String>,
     /// `spec.volumeName` is set.
     pub bound: bool,
-    /// `spec.dataSourceRef` is of a kind that is neither a claim nor a snapshot.
+    /// `spec.dataSourceRef` is of a kind that is neither a claim nor a snapshot nor its own populator's.
     pub foreign_source: bool,
     /// Has a deletion timestamp.
     pub deleting: bool,

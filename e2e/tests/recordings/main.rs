@@ -50,7 +50,7 @@ const KINDS: [(&str, &str, &str, &str); 6] = [
 ];
 
 /// States that follow what a recording holds, because it ended there.
-const AFTER_THE_END: [(&str, &str, &str); 6] = [
+const AFTER_THE_END: [(&str, &str, &str); 7] = [
     ("upload", "DataVolume db-disk0", "Succeeded"),
     (
         "upload",
@@ -58,6 +58,7 @@ const AFTER_THE_END: [(&str, &str, &str); 6] = [
         "UploadSucceeded",
     ),
     ("upload", "Pod cdi-upload-", "gone"),
+    ("upload", "Claim db-disk0-scratch", "gone"),
     ("populator-upload", "Claim db-disk0", "Bound on a node"),
     (
         "populator-upload",

@@ -169,26 +169,6 @@ const LIST: &[Skip] = &[
         "ExternalProvisioning",
         "copied only if seen in time",
     ),
-    // What the stand-in leaves out.
-    skip(
-        "",
-        "Claim *-scratch",
-        "*",
-        "scratch claims are left out (CDI reference 10.4)",
-    ),
-    skip("", "Event Claim *-scratch by *", "*", "scratch claims are left out"),
-    skip(
-        "legacy",
-        "Event DataVolume *",
-        "CreatingScratchSpace",
-        "scratch claims are left out",
-    ),
-    skip(
-        "legacy",
-        "Event Pod cdi-upload-*",
-        "FailedScheduling",
-        "the worker waits for its scratch claim",
-    ),
 ];
 
 fn matches(pattern: &str, text: &str) -> bool {

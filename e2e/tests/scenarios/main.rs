@@ -5,10 +5,13 @@ mod disks;
 mod explain;
 mod failures;
 mod halted;
+mod hand_over;
 mod instancetypes;
 mod neighbours;
 mod peers;
+mod refusals;
 mod rights;
+mod sources;
 mod started;
 mod zones;
 
@@ -40,6 +43,14 @@ fn main() -> ExitCode {
         disks::late_disk,
         disks::plain_claim_beside,
         disks::immediate_binding_asked_for,
+        sources::legacy_path,
+        sources::populator_path,
+        sources::a_clone_waits_for_its_source,
+        sources::a_clone_that_loses_its_node,
+        sources::nobody_fills_it_without_a_csi_driver,
+        hand_over::imports_that_fail,
+        hand_over::a_node_given_back_is_held_the_next_time,
+        refusals::a_quota_that_is_raised,
         neighbours::foreign_consumer,
         peers::three_members_on_three_nodes,
         peers::three_members_in_three_zones,

@@ -7,22 +7,13 @@ use anyhow::{Context as _, Result, ensure};
 use first_consumer_e2e::cluster::{self, ACCOUNT, Cluster};
 use first_consumer_e2e::control_plane::{Controller, ControllerOptions, NodeSpec, Options};
 use first_consumer_e2e::objects::{LOCAL_PATH, Vm, data_volume};
-use first_consumer_e2e::scene::{Requests, SERVED_ONCE, Scene};
+use first_consumer_e2e::scene::{SERVED_ONCE, Scene};
 use first_consumer_e2e::stand_in::ZONAL_CLASS;
 use kube::ResourceExt as _;
 use serde_json::json;
 
 const HOST: &str = "kubernetes.io/hostname";
 const ZONE: &str = "topology.kubernetes.io/zone";
-
-/// What so many VMs cost that are served once each.
-fn served(vms: usize) -> Requests {
-    Requests {
-        creates: vms * SERVED_ONCE.creates,
-        deletes: vms * SERVED_ONCE.deletes,
-        events: vms * SERVED_ONCE.events,
-    }
-}
 
 /// A member of a database: two disks, never beside another member.
 fn member(name: &str, class: &str, topology_key: &str) -> Vm {
@@ -46,7 +37,7 @@ pub async fn three_members_on_three_nodes(cluster: Arc<Cluster>) -> Result<()> {
     }
     ensure!(nodes.iter().collect::<BTreeSet<_>>().len() == 3, "disks on {nodes:?}");
     scene.wait_no_own_pod().await?;
-    scene.expect(served(3)).await?;
+    scene.expect(SERVED_ONCE.times(3)).await?;
     for (name, node) in ["db-0", "db-1", "db-2"].into_iter().zip(nodes) {
         ensure!(scene.start_vm(name).await? == node, "{name} is not where its disks are");
     }
@@ -68,7 +59,7 @@ pub async fn three_members_in_three_zones(cluster: Arc<Cluster>) -> Result<()> {
     }
     ensure!(zones.len() == 3, "disks in {zones:?}");
     scene.wait_no_own_pod().await?;
-    scene.expect(served(3)).await?;
+    scene.expect(SERVED_ONCE.times(3)).await?;
     for name in ["db-0", "db-1", "db-2"] {
         scene.start_vm(name).await?;
     }

@@ -40,6 +40,8 @@ fn claim_view(model: &Model, state: &State, claim: &Claim) -> objects::Claim {
         worker_named: claim.worker_named,
         worker: (*claim.worker).clone(),
         knows_prime: claim.knows_prime,
+        // Of an upload; nobody else ever looks at it.
+        scratch: Some(ClaimPhase::Bound),
         ..objects::Claim::default()
     }
 }
@@ -69,10 +71,12 @@ fn disk_view(model: &Model, state: &State, disk: usize) -> Option<cdi::Disk> {
         prime: prime.map(|claim| claim_view(model, state, claim)),
         rebound: made.is_some_and(|volume| target.is_some_and(|target| target.id == volume.claim)),
         namespace: render::NAMESPACE.into(),
+        ..cdi::Disk::default()
     })
 }
 
-fn new_claim(id: Id, owner: Id, populator: bool, node: Option<u8>) -> Claim {
+/// A claim that is new.
+pub fn new_claim(id: Id, owner: Id, populator: bool, node: Option<u8>) -> Claim {
     Claim {
         id,
         owner,

@@ -8,6 +8,8 @@ mod collect;
 mod kubevirt;
 mod storage;
 
+pub use cdi::new_claim;
+
 use super::models::Model;
 use super::objects::{Claim, Id, Kind, Pod, Role};
 use super::render;
@@ -18,17 +20,19 @@ use crate::world::objects::{self, PodPhase};
 /// Everything that a neighbour may do now.
 pub fn steps(model: &Model, steps: &mut Steps) {
     let state = steps.state;
-    for disk in 0..state.dvs.len() {
+    for disk in (0..state.dvs.len()).filter(|_| !model.swift) {
         cdi::data_volume(model, steps, disk);
         cdi::populator(model, steps, disk);
     }
     for claim in state.claims.iter().flatten() {
-        cdi::worker(model, steps, claim);
+        if !model.swift {
+            cdi::worker(model, steps, claim);
+        }
         storage::volume(model, steps, claim);
     }
     for pod in &state.pods {
         storage::schedule(model, steps, pod);
-        storage::kubelet(steps, pod);
+        storage::kubelet(model, steps, pod);
     }
     for (at, binding) in state.bindings.iter().enumerate() {
         storage::bind(model, steps, at, binding);
@@ -64,6 +68,7 @@ fn pod_view(pod: &Pod) -> objects::Pod {
         deleting: pod.deleting,
         temporary: matches!(pod.role, Role::Launcher { temporary: true, .. }),
         created: pod.id.life.into(),
+        ..objects::Pod::default()
     }
 }
 

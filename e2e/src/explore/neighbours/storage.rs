@@ -6,7 +6,7 @@ use crate::explore::objects::{Binding, Claim, Pod, Role, Volume};
 use crate::explore::render;
 use crate::explore::state::State;
 use crate::explore::step::{Cost, Steps, claims_of};
-use crate::world::objects::{ClaimPhase, PodPhase};
+use crate::world::objects::{ClaimPhase, DvPhase, PodPhase};
 use crate::world::{kubelet, provisioner, scheduler, volumes};
 
 /// PV controller and provisioner.
@@ -68,6 +68,10 @@ pub fn volume(model: &Model, steps: &mut Steps, claim: &Claim) {
                     claim: id,
                     node,
                 });
+                if model.swift {
+                    let dv = state.dvs[id.index() / 2].as_mut();
+                    dv.into_iter().for_each(|dv| dv.phase = DvPhase::Succeeded);
+                }
             },
         );
     }
@@ -210,7 +214,7 @@ pub fn bind(model: &Model, steps: &mut Steps, at: usize, binding: &Binding) {
             .is_some_and(|claim| !claim.deleting && claim.node.is_none())
     });
     match scheduler::bind(current, state.pod(id).is_some(), &claims) {
-        Some(scheduler::Write::Annotate) => {
+        Some(scheduler::Write::Annotate) if !model.apart || state.pod(id).is_some() => {
             steps.did(Cost::Free, "the scheduler writes selected-node on {}", next, |state| {
                 let node = state.bindings[at].node;
                 state.bindings[at].todo.pop();
@@ -237,7 +241,7 @@ pub fn bind(model: &Model, steps: &mut Steps, at: usize, binding: &Binding) {
                 .filter(|pod| pod.id == id)
                 .for_each(|pod| pod.node = Some(binding.node));
         }),
-        Some(scheduler::Write::GiveUp) => {
+        Some(scheduler::Write::Annotate | scheduler::Write::GiveUp) => {
             steps.did(Cost::Free, "the scheduler forgets {}", Some(id), |state| {
                 state.bindings.remove(at);
             });
@@ -246,9 +250,13 @@ pub fn bind(model: &Model, steps: &mut Steps, at: usize, binding: &Binding) {
     }
 }
 
-pub fn kubelet(steps: &mut Steps, pod: &Pod) {
+pub fn kubelet(model: &Model, steps: &mut Steps, pod: &Pod) {
     let id = pod.id;
-    if pod.node.is_none() {
+    let requests = |state: &State| {
+        let mut minds = state.replicas.iter().flat_map(|replica| &replica.minds);
+        minds.any(|mind| mind.request.is_some())
+    };
+    if pod.node.is_none() || (model.apart && requests(steps.state)) {
         return;
     }
     if pod.deleting {

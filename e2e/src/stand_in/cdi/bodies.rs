@@ -1,5 +1,6 @@
-//! The objects that CDI makes (CDI reference 3.3, 5, 10.5).
+//! The claims that a DataVolume needs: its own and the prime (CDI reference 3.3, 10.5).
 
+use super::origin;
 use crate::{
     stand_in::{
         hand::owner,
@@ -8,13 +9,12 @@ use crate::{
         store::{Object, Store},
     },
     world::{
-        cdi::{prime_name, worker_name},
+        cdi::{Disk, prime_name, restored_name},
         objects::Source,
     },
 };
 use kube::core::DynamicObject;
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
 
 const IMMEDIATE: &str = "storage.bind.immediate.requested";
 
@@ -41,30 +41,36 @@ pub fn class(store: &Store, dv: &DynamicObject) -> Option<String> {
     })
 }
 
-/// Annotations that make a worker controller act on a claim.
-fn source_annotations(dv: &DynamicObject, source: Source) -> Map<String, Value> {
-    let mut annotations = Map::new();
-    if source == Source::Upload {
-        annotations.insert(read::cdi("storage.upload.target"), json!(""));
-        return annotations;
-    }
-    let (kind, spec) = dv.data["spec"]["source"]
-        .as_object()
-        .and_then(|map| map.iter().next())
-        .unzip();
-    let blank = source == Source::Blank;
-    let kind = if blank {
-        "none"
-    } else {
-        kind.map_or("http", String::as_str)
+/// Annotations that make a worker controller act on the claim that it fills.
+fn source_annotations(dv: &DynamicObject, disk: &Disk) -> Map<String, Value> {
+    let source = disk.dv.source;
+    let origin = disk.origin.clone().unwrap_or_default();
+    let own = |key: &str, value: &str| (read::cdi(key), json!(value));
+    let copy_of = |name: &str| {
+        (
+            read::CLONE_REQUEST.to_owned(),
+            json!(format!("{}/{name}", origin.namespace)),
+        )
     };
-    let url = spec.and_then(|spec| spec["url"].as_str()).unwrap_or_default();
-    annotations.insert(read::cdi("storage.import.source"), json!(kind));
-    annotations.insert(read::cdi("storage.import.endpoint"), json!(url));
-    annotations
+    let annotations = match source {
+        Source::Upload => vec![own("storage.upload.target", "")],
+        Source::Pvc => vec![copy_of(&origin.name)],
+        Source::Snapshot => vec![copy_of(&restored_name(&disk.dv.uid))],
+        Source::External => Vec::new(),
+        Source::Http | Source::Registry | Source::Blank => {
+            let sources = dv.data["spec"]["source"].as_object();
+            let (kind, spec) = sources.and_then(|sources| sources.iter().next()).unzip();
+            let kind = kind
+                .filter(|_| source == Source::Http)
+                .map_or(source.as_str(), String::as_str);
+            let url = spec.and_then(|spec| spec["url"].as_str()).unwrap_or_default();
+            vec![own("storage.import.source", kind), own("storage.import.endpoint", url)]
+        }
+    };
+    annotations.into_iter().collect()
 }
 
-fn cdi_labels() -> Map<String, Value> {
+pub(super) fn cdi_labels() -> Map<String, Value> {
     let labels = [
         ("app", "containerized-data-importer"),
         ("app.kubernetes.io/component", "storage"),
@@ -77,10 +83,10 @@ fn cdi_labels() -> Map<String, Value> {
 }
 
 /// The target of a DataVolume: all of its labels and annotations, and CDI's own on top.
-pub fn claim(store: &Store, dv: &Object, source: Source, populator: bool, immediate: bool) -> Value {
+pub fn claim(store: &Store, dv: &Object, disk: &Disk, populator: bool, immediate: bool) -> Value {
     let meta = &dv.metadata;
     let uid = read::uid(dv);
-    let spec = claim_spec(store, dv, source, populator);
+    let spec = claim_spec(store, dv, disk, populator);
     let mut labels: Map<_, _> = meta
         .labels
         .iter()
@@ -114,7 +120,14 @@ pub fn claim(store: &Store, dv: &Object, source: Source, populator: bool, immedi
         annotations.entry(read::cdi(IMMEDIATE)).or_insert_with(|| json!(""));
     }
     if !populator {
-        annotations.extend(source_annotations(dv, source));
+        annotations.extend(source_annotations(dv, disk));
+    }
+    if disk.dv.source == Source::External {
+        annotations.insert(read::cdi("externalPopulation"), json!("true"));
+    }
+    let elsewhere = disk.origin.as_ref().filter(|origin| origin.namespace != disk.namespace);
+    if let Some(origin) = elsewhere.filter(|_| populator && disk.dv.source.is_clone()) {
+        annotations.insert(read::cdi("dataSourceNamespace"), json!(origin.namespace));
     }
     json!({
         "metadata": {
@@ -125,7 +138,7 @@ pub fn claim(store: &Store, dv: &Object, source: Source, populator: bool, immedi
     })
 }
 
-fn claim_spec(store: &Store, dv: &Object, source: Source, populator: bool) -> Value {
+fn claim_spec(store: &Store, dv: &Object, disk: &Disk, populator: bool) -> Value {
     let verbatim = &dv.data["spec"]["pvc"];
     let mut spec = if verbatim.is_object() {
         verbatim.clone()
@@ -145,23 +158,35 @@ fn claim_spec(store: &Store, dv: &Object, source: Source, populator: bool) -> Va
         {
             *size = json!(with_overhead(size.as_str().unwrap_or_default()));
         }
-        json!({
+        let mut spec = json!({
             "accessModes": or("accessModes", json!(["ReadWriteOnce"])), "volumeMode": mode, "resources": resources,
             "storageClassName": class(store, dv),
-        })
+        });
+        for field in ["dataSource", "dataSourceRef"] {
+            if !wanted[field].is_null() {
+                spec[field] = wanted[field].clone();
+            }
+        }
+        spec
     };
-    if populator {
-        let (kind, prefix) = source_kind(source);
+    if let Some(origin) = disk.origin.as_ref().filter(|_| disk.dv.unsized_clone) {
+        spec["resources"]["requests"]["storage"] = origin::size(store, disk.dv.source, origin);
+    }
+    if let Some((kind, prefix)) = source_kind(disk.dv.source).filter(|_| populator) {
         let name = format!("{prefix}-{}", read::uid(dv));
         spec["dataSourceRef"] = json!({ "apiGroup": "cdi.kubevirt.io", "kind": kind, "name": name });
     }
     spec
 }
 
-fn source_kind(source: Source) -> (&'static str, &'static str) {
+/// What a claim's `dataSourceRef` names on the populator path: kind, and how the name begins. External population has
+/// its own.
+fn source_kind(source: Source) -> Option<(&'static str, &'static str)> {
     match source {
-        Source::Upload => ("VolumeUploadSource", "volume-upload-source"),
-        Source::Http | Source::Blank => ("VolumeImportSource", "volume-import-source"),
+        Source::Upload => Some(("VolumeUploadSource", "volume-upload-source")),
+        Source::Http | Source::Registry | Source::Blank => Some(("VolumeImportSource", "volume-import-source")),
+        Source::Pvc | Source::Snapshot => Some(("VolumeCloneSource", "volume-clone-source")),
+        Source::External => None,
     }
 }
 
@@ -184,13 +209,14 @@ fn with_overhead(size: &str) -> String {
 }
 
 /// The prime of a target.
-pub fn prime(dv: &Object, target: &Object, source: Source, node: Option<String>) -> Value {
+pub fn prime(dv: &Object, target: &Object, disk: &Disk, node: Option<String>) -> Value {
     let mut labels = cdi_labels();
     labels.insert("velero.io/exclude-from-backup".to_owned(), json!("true"));
-    let mut annotations = source_annotations(dv, source);
+    let mut annotations = source_annotations(dv, disk);
+    let kind = source_kind(disk.dv.source).map(|(kind, _)| kind);
     for (key, value) in [
         (read::cdi(IMMEDIATE), ""),
-        (read::cdi("storage.populator.kind"), source_kind(source).0),
+        (read::cdi("storage.populator.kind"), kind.unwrap_or_default()),
         (read::cdi("storage.contentType"), "kubevirt"),
         (read::cdi("storage.preallocation.requested"), "false"),
         ("linkerd.io/inject".to_owned(), "disabled"),
@@ -210,58 +236,6 @@ pub fn prime(dv: &Object, target: &Object, source: Source, node: Option<String>)
         "spec": {
             "accessModes": spec["accessModes"], "resources": spec["resources"], "volumeMode": spec["volumeMode"],
             "storageClassName": spec["storageClassName"],
-        },
-    })
-}
-
-/// The worker of a claim. Labels of the target come on top of CDI's.
-pub fn worker(claim: &Object, target_labels: BTreeMap<String, String>, source: Source, node: Option<&str>) -> Value {
-    let (container, role) = match source {
-        Source::Upload => ("cdi-upload-server", "cdi-upload-server"),
-        Source::Http | Source::Blank => ("importer", "importer"),
-    };
-    let mut labels: Map<_, _> = target_labels
-        .into_iter()
-        .map(|(key, value)| (key, json!(value)))
-        .collect();
-    labels.extend(cdi_labels());
-    labels.insert("cdi.kubevirt.io".to_owned(), json!(role));
-    let claim_name = read::name(claim);
-    let data = "cdi-data-vol";
-    let (mounts, devices) = if claim.data["spec"]["volumeMode"] == "Block" {
-        (
-            json!([]),
-            json!([{ "name": data, "devicePath": "/dev/cdi-block-volume" }]),
-        )
-    } else {
-        (json!([{ "name": data, "mountPath": "/data" }]), json!([]))
-    };
-    json!({
-        "metadata": {
-            "name": worker_name(source, &claim_name), "namespace": claim.metadata.namespace, "labels": labels,
-            "annotations": {
-                "cdi.kubevirt.io/storage.createdByController": "yes", "linkerd.io/inject": "disabled",
-                "sidecar.istio.io/inject": "false",
-            },
-            "ownerReferences": [owner(claim, Kind::Claim)],
-        },
-        "spec": {
-            "nodeName": node,
-            "restartPolicy": "OnFailure",
-            "enableServiceLinks": false,
-            "securityContext": { "fsGroup": 107, "seccompProfile": { "type": "RuntimeDefault" } },
-            "volumes": [{ "name": data, "persistentVolumeClaim": { "claimName": claim_name } }],
-            "containers": [{
-                "name": container, "image": container, "imagePullPolicy": "IfNotPresent",
-                "resources": {
-                    "requests": { "cpu": "100m", "memory": "60M" }, "limits": { "cpu": "750m", "memory": "600M" },
-                },
-                "volumeMounts": mounts, "volumeDevices": devices,
-                "securityContext": {
-                    "runAsUser": 107, "runAsNonRoot": true, "allowPrivilegeEscalation": false,
-                    "capabilities": { "drop": ["ALL"] }, "seccompProfile": { "type": "RuntimeDefault" },
-                },
-            }],
         },
     })
 }

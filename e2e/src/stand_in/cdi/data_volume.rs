@@ -1,22 +1,22 @@
 //! CDI's DataVolume controllers.
 
-use super::{bodies, by_source, disk, foreign, tell};
+use super::{bodies, copies, disk, foreign, tell};
 use crate::{
     stand_in::{
         engine::{Change, Controller, Outcome},
         hand::{Hand, now, owner, refusal},
         kind::Kind,
         read,
-        store::{Key, Object},
+        store::{Entry, Key, Object},
     },
     world::{
-        cdi::{Settings, Status, Write, data_volume},
+        cdi::{Disk, Settings, Status, Write, data_volume, restored_name},
         objects::{Condition, DvPhase, Source},
     },
 };
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
-use std::{collections::VecDeque, sync::Arc};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 /// Drives [`data_volume`]. Keys are DataVolumes.
 pub struct DataVolumes {
@@ -33,15 +33,18 @@ impl Controller for DataVolumes {
 
     fn wakes(&self, change: &Change) -> Vec<Key> {
         let key = Key::of(&change.object);
+        let copies = || {
+            let copies = self.hand.store.find(Kind::DataVolume, &Entry::Names(key.clone()));
+            copies.into_iter().map(|dv| Key::of(&dv))
+        };
         match change.kind {
             Kind::DataVolume => vec![key],
             Kind::Claim => {
                 let owner = read::owner(&change.object).filter(|owner| owner.kind == "DataVolume");
-                owner
-                    .map(|owner| Key::new(&key.namespace, &owner.name))
-                    .into_iter()
-                    .collect()
+                let owner = owner.map(|owner| Key::new(&key.namespace, &owner.name));
+                owner.into_iter().chain(copies()).collect()
             }
+            Kind::DataSource | Kind::Snapshot => copies().collect(),
             _ => Vec::new(),
         }
     }
@@ -53,11 +56,13 @@ impl Controller for DataVolumes {
         let Some(disk) = disk(&self.hand.store, &dv) else {
             return Ok(Outcome::Done);
         };
-        let component = by_source(
-            disk.dv.source,
-            "datavolume-import-controller",
-            "datavolume-upload-controller",
-        );
+        let component = match disk.dv.source {
+            Source::Http | Source::Registry | Source::Blank => "datavolume-import-controller",
+            Source::Upload => "datavolume-upload-controller",
+            Source::Pvc => "datavolume-pvc-clone-controller",
+            Source::Snapshot => "datavolume-snapshot-clone-controller",
+            Source::External => "datavolume-external-population-controller",
+        };
         let mut writes = VecDeque::from(data_volume::next(&disk, self.settings));
         let mut outcome = Outcome::Done;
         while let Some(write) = writes.pop_front() {
@@ -67,7 +72,7 @@ impl Controller for DataVolumes {
                     self.hand.annotate(Kind::DataVolume, key, vec![mark]).await?;
                 }
                 Write::CreateClaim { populator, immediate } => {
-                    let body = bodies::claim(&self.hand.store, &dv, disk.dv.source, populator, immediate);
+                    let body = bodies::claim(&self.hand.store, &dv, &disk, populator, immediate);
                     if let Err(error) = self.hand.create(Kind::Claim, &key.namespace, body).await {
                         match refusal(&error).filter(|text| text.contains("exceeded quota")) {
                             Some(text) => writes = data_volume::refused(&disk, text).into(),
@@ -80,7 +85,12 @@ impl Controller for DataVolumes {
                     let body = status_body(&dv, &status, disk.dv.source, &now(&self.hand.clock));
                     self.hand.patch_status(Kind::DataVolume, key, body).await?;
                 }
-                Write::Event { note, .. } => tell(&self.hand, component, Kind::DataVolume, key, &note),
+                Write::Event { note, on_dv } => {
+                    let about = if on_dv { Kind::DataVolume } else { Kind::Claim };
+                    tell(&self.hand, component, about, key, &note);
+                }
+                Write::CreateRestored => self.restore(&dv, &disk).await?,
+                Write::LookAgain { after } => outcome = Outcome::Later(Duration::from_secs(after)),
                 Write::RetryLater => outcome = Outcome::Limited,
                 other => foreign(&other)?,
             }
@@ -90,6 +100,16 @@ impl Controller for DataVolumes {
 }
 
 impl DataVolumes {
+    async fn restore(&self, dv: &Object, disk: &Disk) -> Result<()> {
+        let from = disk.origin.as_ref().context("nothing to restore from")?;
+        let body = copies::restored(&self.hand.store, dv, from);
+        let key = Key::new(&from.namespace, &restored_name(&disk.dv.uid));
+        if self.hand.store.get(Kind::Claim, &key).is_none() {
+            self.hand.create(Kind::Claim, &from.namespace, body).await?;
+        }
+        Ok(())
+    }
+
     async fn adopt(&self, key: &Key, dv: &Object) -> Result<()> {
         let reference = serde_json::from_value(owner(dv, Kind::DataVolume))?;
         self.hand
@@ -125,9 +145,13 @@ fn status_body(dv: &Object, status: &Status, source: Source, now: &str) -> Value
         "phase": status.phase.as_str(),
         "conditions": [condition("Bound", &bound), condition("Ready", &ready), condition("Running", &status.running)],
     });
+    if status.restarts > 0 {
+        body["restartCount"] = json!(status.restarts);
+    }
     if status.claim_known {
         body["claimName"] = json!(dv.metadata.name);
-        let done = status.phase == DvPhase::Succeeded && source != Source::Upload;
+        let silent = matches!(source, Source::Upload | Source::External);
+        let done = status.phase == DvPhase::Succeeded && !silent;
         body["progress"] = json!(if done { "100.0%" } else { "N/A" });
     }
     body

@@ -1,21 +1,20 @@
 //! CDI's import and upload populators.
 
-use super::{bodies, bound_annotations, by_source, disk, foreign, tell, worker_annotations};
+use super::{bodies, bound_annotations, by_source, disk, foreign, rebind, tell, worker_annotations};
 use crate::{
     stand_in::{
         engine::{Change, Controller, Outcome},
         hand::Hand,
         kind::Kind,
         read,
-        store::{Key, Object},
+        store::Key,
     },
     world::{
         cdi::{Write, populator, prime_name},
         objects::{ClaimPhase, PodPhase},
     },
 };
-use anyhow::{Context as _, Result};
-use serde_json::json;
+use anyhow::Result;
 use std::{sync::Arc, time::Duration};
 
 /// Drives [`populator`]. Keys are target claims.
@@ -53,7 +52,7 @@ impl Controller for Populators {
         for write in populator::next(&disk) {
             match write {
                 Write::CreatePrime { node } => {
-                    let body = bodies::prime(&dv, &target, disk.dv.source, node);
+                    let body = bodies::prime(&dv, &target, &disk, node);
                     self.hand.create(Kind::Claim, &key.namespace, body).await?;
                 }
                 Write::NoteBound { message, .. } => {
@@ -69,7 +68,7 @@ impl Controller for Populators {
                     ));
                     self.hand.annotate(Kind::Claim, key, changes).await?;
                 }
-                Write::Rebind { volume } => self.rebind(&volume, key).await?,
+                Write::Rebind { volume } => rebind(&self.hand, &volume, key).await?,
                 Write::DeletePrime { uid } => self.hand.delete(Kind::Claim, &prime, &uid, None).await?,
                 Write::Event { note, .. } => tell(&self.hand, component, Kind::Claim, key, &note),
                 other => foreign(&other)?,
@@ -84,21 +83,5 @@ impl Controller for Populators {
         } else {
             Outcome::Done
         })
-    }
-}
-
-impl Populators {
-    /// \[`common/util.go`: Rebind\]
-    async fn rebind(&self, volume: &str, target: &Key) -> Result<()> {
-        let target: Object = self.hand.store.get(Kind::Claim, target).context("the target is gone")?;
-        let meta = &target.metadata;
-        let claim = json!({
-            "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": meta.namespace, "name": meta.name,
-            "uid": meta.uid, "resourceVersion": meta.resource_version,
-        });
-        let volume = Key::new("", volume);
-        self.hand
-            .update(Kind::Volume, &volume, |volume| volume.data["spec"]["claimRef"] = claim)
-            .await
     }
 }

@@ -1,6 +1,6 @@
 //! CDI's import and upload controllers.
 
-use super::{bodies, bound_annotations, by_source, foreign, tell, worker_annotations};
+use super::{bound_annotations, by_source, copies, foreign, pods, tell, worker_annotations};
 use crate::{
     stand_in::{
         engine::{Change, Controller, Outcome},
@@ -10,11 +10,11 @@ use crate::{
         store::{Entry, Key, Object},
     },
     world::{
-        cdi::{Settings, Write, users, worker, worker_name},
+        cdi::{Settings, Write, scratch_name, users, worker, worker_name},
         objects::{Claim, Pod, Source},
     },
 };
-use anyhow::{Result, anyhow};
+use anyhow::{Context as _, Result, anyhow};
 use std::{collections::VecDeque, sync::Arc};
 
 /// Drives [`worker`]. Keys are claims, targets and primes alike. Not woken by foreign pods that use a claim.
@@ -33,7 +33,14 @@ impl Controller for Workers {
     fn wakes(&self, change: &Change) -> Vec<Key> {
         let key = Key::of(&change.object);
         match change.kind {
-            Kind::Claim => vec![key],
+            Kind::Claim => {
+                // A scratch claim concerns the claim of its worker.
+                let data = key
+                    .name
+                    .strip_suffix(&scratch_name(""))
+                    .map(|data| Key::new(&key.namespace, data));
+                data.into_iter().chain([key.clone()]).collect()
+            }
             Kind::Pod => {
                 let owner = read::owner(&change.object).filter(|owner| owner.kind == "PersistentVolumeClaim");
                 owner
@@ -82,6 +89,11 @@ impl Controller for Workers {
                             .contains("exceeded quota");
                         writes = worker::refused(&claim, &name, by_quota).into();
                     }
+                }
+                Write::CreateScratch { node } => {
+                    let worker = self.hand.store.get(Kind::Pod, &Key::new(&key.namespace, &name));
+                    let body = copies::scratch(&object, &worker.context("the worker is gone")?, node);
+                    self.hand.create(Kind::Claim, &key.namespace, body).await?;
                 }
                 Write::NoteWorker(worker) => {
                     self.hand
@@ -132,7 +144,7 @@ impl Workers {
             .labels
             .clone()
             .unwrap_or_default();
-        let body = bodies::worker(claim, labels, source, node);
+        let body = pods::worker(claim, labels, source, node);
         self.hand.create(Kind::Pod, namespace, body).await?;
         Ok(())
     }

@@ -1,7 +1,8 @@
-//! CDI's DataVolume controller: claim, phase, conditions (CDI reference 2.1 to 2.3, 10.2, 10.3).
+//! CDI's DataVolume controller: claim, phase, conditions (CDI reference 2.1, 2.2, 10.2, 10.3).
 
-use super::{Disk, Settings, Status, Write, prime_name};
-use crate::world::objects::{Claim, ClaimPhase, Condition, DvPhase, Note, PodPhase, Source};
+use super::source::{by_source, phase_note, unsupported};
+use super::{Disk, Settings, Status, Write, bound_reason, clone, prime_name};
+use crate::world::objects::{Claim, ClaimPhase, Condition, DvPhase, Note, PodPhase};
 
 /// One reconcile: `sync`, then `updateStatus` on what was there **before** it \[`controller-base.go`: reconcile\]. So a
 /// new claim is seen only by the next reconcile, and the first phase is `Pending`.
@@ -22,10 +23,16 @@ fn sync(disk: &Disk, settings: Settings) -> Vec<Write> {
         writes.push(Write::MarkPath { populator });
     }
     match &disk.claim {
-        None => writes.push(Write::CreateClaim {
-            populator,
-            immediate: populator && !settings.honor_late_binding,
-        }),
+        None => {
+            let (wait, go_on) = clone::before_claim(disk, populator);
+            writes.extend(wait);
+            if go_on {
+                writes.push(Write::CreateClaim {
+                    populator,
+                    immediate: populator && !settings.honor_late_binding,
+                });
+            }
+        }
         Some(claim) if claim.deleting => {
             let text = format!("Resource \"{}\" marked for deletion", claim.name);
             writes.push(Write::Event {
@@ -82,6 +89,7 @@ fn update_status(disk: &Disk, settings: Settings) -> Vec<Write> {
         claim_known: old.claim_known || claim.is_some(),
         bound: Some(bound(disk)),
         running: running(disk, phase),
+        restarts: disk.claim.as_ref().map_or(old.restarts, |claim| claim.worker.restarts),
     };
     if status == *old {
         return Vec::new();
@@ -100,7 +108,9 @@ fn update_status(disk: &Disk, settings: Settings) -> Vec<Write> {
         );
     }
     notes.extend(failure_note(&status, &old.running));
+    let unfilled = unsupported(disk).filter(|_| phase == DvPhase::PvcBound);
     let mut writes = vec![Write::SetStatus(status)];
+    writes.extend(unfilled.map(|note| Write::Event { on_dv: false, note }));
     writes.extend(notes.into_iter().map(|note| Write::Event { on_dv: true, note }));
     writes
 }
@@ -109,7 +119,11 @@ fn update_status(disk: &Disk, settings: Settings) -> Vec<Write> {
 fn phase(disk: &Disk, settings: Settings) -> DvPhase {
     let old = disk.dv.status.phase;
     let Some(claim) = disk.claim.as_ref() else {
-        return if old == DvPhase::Unset { DvPhase::Pending } else { old };
+        return match clone::phase_before_claim(disk) {
+            Some(asked) => asked,
+            None if old == DvPhase::Unset => DvPhase::Pending,
+            None => old,
+        };
     };
     if claim.deleting {
         return old;
@@ -145,27 +159,6 @@ fn phase(disk: &Disk, settings: Settings) -> DvPhase {
     }
 }
 
-/// The source's own step (CDI reference 2.3) \[`import-controller.go`, `upload-controller.go`: updateStatusPhase\].
-fn by_source(disk: &Disk, claim: &Claim, unchanged: DvPhase) -> DvPhase {
-    let upload = disk.dv.source == Source::Upload;
-    let filled = if claim.populator {
-        disk.prime.as_ref()
-    } else {
-        Some(claim)
-    };
-    let ready = filled.is_some_and(|filled| filled.phase == ClaimPhase::Bound && (upload || filled.worker_named));
-    if !ready && claim.worker.phase != Some(PodPhase::Succeeded) {
-        return unchanged;
-    }
-    match (upload, claim.worker.phase) {
-        (_, Some(PodPhase::Succeeded)) => DvPhase::Succeeded,
-        (true, Some(PodPhase::Running)) if claim.worker.ready == Some(true) => DvPhase::UploadReady,
-        (true, _) => DvPhase::UploadScheduled,
-        (false, Some(PodPhase::Running)) => DvPhase::ImportInProgress,
-        (false, _) => DvPhase::ImportScheduled,
-    }
-}
-
 /// A worker that does not run although the claim is bound is told of the DataVolume, too
 /// \[`controller-base.go`: emitFailureConditionEvent\].
 fn failure_note(status: &Status, before: &Condition) -> Option<Note> {
@@ -194,39 +187,6 @@ pub fn refused(disk: &Disk, text: &str) -> Vec<Write> {
     writes
 }
 
-fn phase_note(disk: &Disk, phase: DvPhase) -> Option<Note> {
-    let name = &disk.dv.name;
-    // `...Scheduled` is announced only if the worker is known to be Pending by then [updateStatusPhase].
-    let pending = disk
-        .claim
-        .as_ref()
-        .is_some_and(|claim| claim.worker.phase == Some(PodPhase::Pending));
-    let upload = disk.dv.source == Source::Upload;
-    match phase {
-        DvPhase::ImportScheduled if pending => {
-            Some(Note::normal("ImportScheduled", format!("Import into {name} scheduled")))
-        }
-        DvPhase::ImportInProgress => Some(Note::normal(
-            "ImportInProgress",
-            format!("Import into {name} in progress"),
-        )),
-        DvPhase::UploadScheduled if pending => {
-            Some(Note::normal("UploadScheduled", format!("Upload into {name} scheduled")))
-        }
-        DvPhase::UploadReady => Some(Note::normal("UploadReady", format!("Upload into {name} ready"))),
-        DvPhase::Succeeded if upload => Some(Note::normal(
-            "UploadSucceeded",
-            format!("Successfully uploaded into {name}"),
-        )),
-        DvPhase::Succeeded => Some(Note::normal(
-            "ImportSucceeded",
-            format!("Successfully imported into PVC {name}"),
-        )),
-        DvPhase::Failed => Some(Note::warning("ErrClaimLost", format!("PVC {name} lost"))),
-        _ => None,
-    }
-}
-
 /// Condition Bound (CDI reference 1.3) \[`conditions.go`: updateBoundCondition\].
 fn bound(disk: &Disk) -> Condition {
     let Some(claim) = disk.claim.as_ref() else {
@@ -235,7 +195,7 @@ fn bound(disk: &Disk) -> Condition {
     let name = &claim.name;
     match (claim.phase, &claim.bound_note) {
         (ClaimPhase::Lost, _) => Condition::new(false, "ClaimLost", "Claim Lost"),
-        (ClaimPhase::Bound, Some(message)) => Condition::new(false, "Pending", message.clone()),
+        (ClaimPhase::Bound, Some(message)) => Condition::new(false, bound_reason(message), message.clone()),
         (ClaimPhase::Bound, None) => Condition::new(true, "Bound", format!("PVC {name} Bound")),
         (ClaimPhase::Pending, None) => Condition::new(false, "Pending", format!("PVC {name} Pending")),
         (ClaimPhase::Pending, Some(message)) => {

@@ -1,6 +1,6 @@
 use super::*;
 use crate::world::cdi::Dv;
-use crate::world::objects::{Owner, Worker};
+use crate::world::objects::{Owner, Source, Worker};
 
 fn legacy() -> Claim {
     Claim {

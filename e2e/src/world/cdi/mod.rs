@@ -1,21 +1,32 @@
-//! CDI: import (http, blank) and upload, on the legacy and on the populator path. Clones are not modelled.
+//! CDI: import (http, registry, blank), upload, clones of claims and snapshots, and external population, on the legacy
+//! and on the populator path.
 //!
-//! Three controllers act on the same objects, each woken by its own watches:
+//! Five controllers act on the same objects, each woken by its own watches:
 //!
 //! | Model | Key | Woken by |
 //! |---|---|---|
-//! | [`data_volume`] | DataVolume | the DataVolume and the claim that it controls |
-//! | [`worker`] | claim (target or prime) | the claim and the pods that it controls: **not** by other pods that use it |
-//! | [`populator`] | target claim | the target, its prime, the prime's worker pod |
+//! | [`data_volume`], with [`source`] and [`clone`] | DataVolume | the DataVolume, the claim that it controls, what it copies |
+//! | [`worker`] | claim (target, prime or tmp) | the claim and the pods that it controls: **not** by other pods that use it |
+//! | [`reader`] | the same, of a host-assisted clone | the claim and the pod that reads its source |
+//! | [`populator`] | target claim of an import or upload | the target, its prime, the prime's worker pod |
+//! | [`clone_populator`] | target claim of a clone | the target, its tmp claim, its prep pod |
 //!
 //! That the worker controller is not woken by the end of a foreign pod is why CDI meets a consumer with a growing
 //! back-off ([`super::backoff`]).
+//!
+//! Left out: multi-stage imports and with them `Paused`; pods that detect a size, whose answer is taken from the source
+//! itself; the strategy that takes a snapshot of a claim, and copying from a snapshot on the populator path; tokens and
+//! finalizers of clones across namespaces; expansion; scratch claims that are asked for by a failed first attempt.
 
+pub mod clone;
+pub mod clone_populator;
 pub mod data_volume;
 pub mod populator;
+pub mod reader;
+pub mod source;
 pub mod worker;
 
-use super::objects::{Claim, Condition, DvPhase, Note, Pod, Source, Worker};
+use super::objects::{Claim, ClonePhase, Condition, DvPhase, Note, Pod, Source, Strategy, Worker};
 
 /// What is configured for the whole cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -47,6 +58,8 @@ pub struct Dv {
     pub adopts: bool,
     /// Annotation `storage.bind.immediate.requested` is present.
     pub immediate: bool,
+    /// It names no size: that of its source will do.
+    pub unsized_clone: bool,
     /// Has a deletion timestamp.
     pub deleting: bool,
     /// `status`.
@@ -64,6 +77,26 @@ pub struct Status {
     pub bound: Option<Condition>,
     /// Condition Running.
     pub running: Condition,
+    /// `restartCount`.
+    pub restarts: u32,
+}
+
+/// The claim or snapshot that a clone copies, as far as CDI looks at it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Origin {
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// It exists.
+    pub there: bool,
+    /// A claim without a DataVolume, or whose DataVolume has Succeeded \[API `utils.go`: IsPopulated\]; a snapshot that
+    /// is ready to use.
+    pub populated: bool,
+    /// The claim is Bound.
+    pub bound: bool,
+    /// Pods that use the claim and are not final.
+    pub users: Vec<String>,
 }
 
 /// One DataVolume and everything that CDI reads for it.
@@ -79,8 +112,14 @@ pub struct Disk {
     pub claim: Option<Claim>,
     /// The claim `prime-<UID of the claim>`.
     pub prime: Option<Claim>,
-    /// `claimRef` of the prime's volume names the target already.
+    /// `claimRef` of the prime's (of a clone: the tmp claim's) volume names the target already.
     pub rebound: bool,
+    /// What a clone copies.
+    pub origin: Option<Origin>,
+    /// The claim `tmp-pvc-<UID of the claim>` that a clone on the populator path is copied to first.
+    pub tmp: Option<Claim>,
+    /// How it would be copied on the populator path.
+    pub strategy: Strategy,
     /// The namespace, for texts.
     pub namespace: String,
 }
@@ -162,6 +201,55 @@ pub enum Write {
     },
     /// The claim is in use: nothing is written, the key comes again after the back-off.
     RetryLater,
+    /// Nothing wakes the key: it comes again after this time.
+    LookAgain {
+        /// Seconds.
+        after: u64,
+    },
+    /// The worker's scratch claim, controlled by it.
+    CreateScratch {
+        /// selected-node, copied from a prime.
+        node: Option<String>,
+    },
+    /// The claim restored from a snapshot that a host-assisted clone reads, `<DV UID>-host-assisted-source-pvc`.
+    CreateRestored,
+    /// The name of the pod that reads the source, on the claim that it is copied to, always before the pod itself.
+    NameReader,
+    /// The pod that reads the source, in the source's namespace.
+    CreateReader,
+    /// That pod, gracefully.
+    DeleteReader {
+        /// Precondition.
+        uid: String,
+    },
+    /// `k8s.io/CloneOf` on the claim.
+    MarkCloned,
+    /// `cloneType` on the target, and `clonePhase` if it has none.
+    BeginClone(Strategy),
+    /// `clonePhase` on the target, with the worker's state that goes with it.
+    SetClonePhase {
+        /// The phase.
+        phase: ClonePhase,
+        /// What is written about the worker.
+        worker: Worker,
+    },
+    /// The tmp claim, in the source's namespace.
+    CreateTmp(Strategy),
+    /// The tmp claim, once the target is bound.
+    DeleteTmp {
+        /// Precondition.
+        uid: String,
+    },
+    /// The pod that gets a tmp claim bound.
+    CreatePrep {
+        /// `spec.nodeName`.
+        node: Option<String>,
+    },
+    /// That pod.
+    DeletePrep {
+        /// Precondition.
+        uid: String,
+    },
 }
 
 /// Name of the prime of a target claim.
@@ -174,10 +262,54 @@ pub fn prime_name(target_uid: &str) -> String {
 #[must_use]
 pub fn worker_name(source: Source, claim: &str) -> String {
     match source {
-        Source::Upload => format!("cdi-upload-{claim}"),
-        Source::Http | Source::Blank => format!("importer-{claim}"),
+        // A host-assisted clone is an upload by a pod of CDI's own.
+        Source::Upload | Source::Pvc | Source::Snapshot => format!("cdi-upload-{claim}"),
+        Source::Http | Source::Registry | Source::Blank | Source::External => format!("importer-{claim}"),
     }
 }
+
+/// Name of a worker's scratch claim \[`util.go`\].
+#[must_use]
+pub fn scratch_name(claim: &str) -> String {
+    format!("{claim}-scratch")
+}
+
+/// Name of the claim that a clone is copied to first \[`planner.go`\].
+#[must_use]
+pub fn tmp_name(target_uid: &str) -> String {
+    format!("tmp-pvc-{target_uid}")
+}
+
+/// Name of the pod that gets a tmp claim bound \[`prep-claim.go`\].
+#[must_use]
+pub fn prep_name(target_uid: &str) -> String {
+    format!("prep-{target_uid}")
+}
+
+/// Name of the pod that reads the source of a claim that is copied to \[`clone-controller.go`\].
+#[must_use]
+pub fn reader_name(claim_uid: &str) -> String {
+    format!("{claim_uid}-source-pod")
+}
+
+/// Name of the claim restored from a snapshot that a host-assisted clone reads \[`snapshot-clone-controller.go`\].
+#[must_use]
+pub fn restored_name(dv_uid: &str) -> String {
+    format!("{dv_uid}-host-assisted-source-pvc")
+}
+
+/// Reason of a claim's bound annotations: they hold the newest event, or that scratch space is on its way.
+#[must_use]
+pub fn bound_reason(message: &str) -> &'static str {
+    if message == CREATING_SCRATCH {
+        "CreatingScratchSpace"
+    } else {
+        "Pending"
+    }
+}
+
+/// The message of a claim whose worker waits for its scratch claim.
+pub const CREATING_SCRATCH: &str = "Creating scratch space";
 
 /// Live pods that list a claim, as CDI's in-use check sees them: any pod that is not final, terminating or not
 /// \[`common/util.go`: GetPodsUsingPVCs\].

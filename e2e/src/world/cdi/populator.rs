@@ -7,7 +7,9 @@ use crate::world::objects::{Claim, ClaimPhase, Note, PodPhase, Source};
 /// One reconcile of the target claim.
 #[must_use]
 pub fn next(disk: &Disk) -> Vec<Write> {
-    let Some(target) = disk.claim.as_ref().filter(|claim| claim.populator && !claim.deleting) else {
+    let ours = disk.dv.source.is_import() || disk.dv.source == Source::Upload;
+    let ready = |claim: &&Claim| ours && claim.populator && !claim.deleting;
+    let Some(target) = disk.claim.as_ref().filter(ready) else {
         return Vec::new();
     };
     match &disk.prime {

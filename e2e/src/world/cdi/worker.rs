@@ -1,7 +1,8 @@
 //! CDI's import and upload controllers: they act on a claim that carries a source's annotations, be it a DataVolume's
-//! own claim (legacy path) or a prime (populator path). CDI reference 5, 7.2, 10.2 L3 to L9.
+//! own claim (legacy path) or a prime (populator path). The upload controller also serves the claims of host-assisted
+//! clones, where [`super::reader`] is the one who uploads. CDI reference 5, 7.2, 10.2 L3 to L9.
 
-use super::{Settings, Which, Write};
+use super::{CREATING_SCRATCH, Settings, Which, Write};
 use crate::world::objects::{Claim, ClaimPhase, Condition, Note, Pod, PodPhase, Source, Worker};
 
 /// One reconcile of the claim. `worker` is the pod that it controls, `users` are the names of live pods that list it
@@ -18,8 +19,12 @@ pub fn next(claim: &Claim, worker: Option<&Pod>, users: &[String], namespace: &s
     if !may_start(claim, settings) {
         return note_newest_event(claim).into_iter().collect();
     }
+    if claim.worker.fatal {
+        return Vec::new();
+    }
     let mut writes = Vec::new();
-    if claim.phase == ClaimPhase::Bound && claim.bound_note.is_some() {
+    let scratch_comes = claim.scratch == Some(ClaimPhase::Pending);
+    if claim.phase == ClaimPhase::Bound && claim.bound_note.is_some() && !scratch_comes {
         writes.push(Write::NoteBound {
             on: Which::Target,
             message: None,
@@ -56,10 +61,10 @@ fn note_newest_event(claim: &Claim) -> Option<Write> {
 /// No worker yet. Pods that use the claim are met before the worker is even named \[reconcilePvc\].
 fn start(claim: &Claim, source: Source, users: &[String], namespace: &str) -> Vec<Write> {
     if !users.is_empty() {
-        let reason = if source == Source::Upload {
-            "UploadTargetInUse"
-        } else {
+        let reason = if source.is_import() {
             "ImportTargetInUse"
+        } else {
+            "UploadTargetInUse"
         };
         let mut writes: Vec<_> = users
             .iter()
@@ -104,41 +109,78 @@ pub fn refused(claim: &Claim, name: &str, by_quota: bool) -> Vec<Write> {
     writes
 }
 
-/// The worker is there: its phase goes on the claim \[updatePvcFromPod\].
+/// The worker is there: its scratch claim comes after it, its phase goes on the claim \[updatePvcFromPod,
+/// createScratchPvcForPod\].
 fn follow(claim: &Claim, source: Source, pod: &Pod) -> Vec<Write> {
-    let known = describe(source, pod);
-    if known == claim.worker {
-        return Vec::new();
+    let mut writes = Vec::new();
+    if source.needs_scratch() && claim.scratch.is_none() && !pod.phase.is_final() && !pod.deleting {
+        let node = claim.node.clone().filter(|_| claim.prime);
+        let message = Some(CREATING_SCRATCH.to_owned());
+        writes.extend([
+            Write::CreateScratch { node },
+            Write::NoteBound {
+                on: Which::Target,
+                message,
+            },
+        ]);
     }
-    let succeeded = known.phase == Some(PodPhase::Succeeded);
-    let mut writes = vec![Write::NoteWorker(known)];
-    if succeeded && source != Source::Upload {
+    let known = describe(claim, source, pod);
+    if known == claim.worker {
+        return writes;
+    }
+    let again = known.restarts > claim.worker.restarts;
+    let (succeeded, failed) = (
+        known.phase == Some(PodPhase::Succeeded),
+        known.phase == Some(PodPhase::Failed),
+    );
+    writes.push(Write::NoteWorker(known));
+    if succeeded && source.is_import() {
         writes.push(Write::Event {
             on_dv: false,
             note: Note::normal("ImportSucceeded", "Import Successful"),
+        });
+    } else if let Some((_, message)) = pod.error.as_ref().filter(|_| (again || failed) && source.is_import()) {
+        writes.push(Write::Event {
+            on_dv: false,
+            note: Note::warning("ErrImportFailed", message.clone()),
         });
     }
     writes
 }
 
-fn describe(source: Source, pod: &Pod) -> Worker {
-    let upload = source == Source::Upload;
+/// \[`util.go`: setAnnotationsFromPodWithPrefix\]. The restarts of an earlier worker count, too.
+fn describe(claim: &Claim, source: Source, pod: &Pod) -> Worker {
+    let import = source.is_import();
+    let failed = |text: &str| {
+        let (reason, message) = pod
+            .error
+            .clone()
+            .unwrap_or_else(|| ("Error".to_owned(), text.to_owned()));
+        Condition::new(false, &reason, message)
+    };
     let running = match pod.phase {
-        PodPhase::Running => Some(Condition::new(true, "Pod is running", "")),
+        PodPhase::Running if pod.error.is_none() => Some(Condition::new(true, "Pod is running", "")),
+        PodPhase::Running => Some(failed("the worker starts again and again")),
         PodPhase::Succeeded => {
-            let text = if upload { "Upload Complete" } else { "Import Complete" };
+            let text = if import { "Import Complete" } else { "Upload Complete" };
             Some(Condition::new(false, "Completed", text))
         }
-        PodPhase::Failed => Some(Condition::new(false, "Error", "the worker pod failed")),
+        PodPhase::Failed => Some(failed("the worker pod failed")),
         PodPhase::Pending | PodPhase::Unknown => None,
     };
+    let wrong_data = pod.error.as_ref().is_some_and(|(reason, _)| reason == WRONG_DATA);
     Worker {
         phase: Some(pod.phase),
-        ready: upload.then_some(pod.ready),
-        schedulable: (!upload).then_some(pod.unschedulable.is_none()),
+        ready: (!import).then_some(pod.ready),
+        schedulable: import.then_some(pod.unschedulable.is_none()),
         running,
+        restarts: pod.restarts.max(claim.worker.restarts),
+        fatal: wrong_data && pod.phase == PodPhase::Failed,
     }
 }
+
+/// Why an import is not tried again: the data is not what was ordered.
+const WRONG_DATA: &str = "ChecksumError";
 
 fn delete(pod: &Pod) -> Write {
     Write::DeleteWorker {
@@ -150,3 +192,7 @@ fn delete(pod: &Pod) -> Write {
 #[cfg(test)]
 #[path = "worker_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "worker_failure_tests.rs"]
+mod failure_tests;

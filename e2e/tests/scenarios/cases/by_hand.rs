@@ -68,20 +68,20 @@ impl ByHand {
         });
         merge(&mut usual, claim);
         self.create(usual).await?;
-        self.merge_status("v1", "PersistentVolumeClaim", name, &json!({"phase": "Pending"}))
+        self.patch_status("v1", "PersistentVolumeClaim", name, &json!({"phase": "Pending"}))
             .await
     }
 
     /// Says what CDI would of a DataVolume.
     pub async fn phase(&self, data_volume: &str, phase: &str) -> Result<()> {
         let status = json!({"phase": phase});
-        self.merge_status("cdi.kubevirt.io/v1beta1", "DataVolume", data_volume, &status)
+        self.patch_status("cdi.kubevirt.io/v1beta1", "DataVolume", data_volume, &status)
             .await
     }
 
     /// Changes a claim.
     pub async fn edit_claim(&self, name: &str, patch: &Value) -> Result<()> {
-        self.merge("v1", "PersistentVolumeClaim", name, patch).await
+        self.patch("v1", "PersistentVolumeClaim", name, patch).await
     }
 
     /// Says what the PV controller would: a volume on a node, and the claim is bound to it.
@@ -100,7 +100,7 @@ impl ByHand {
             .to_string(),
         )?;
         self.edit_claim(claim, &json!({"spec": {"volumeName": volume}})).await?;
-        self.merge_status("v1", "PersistentVolumeClaim", claim, &json!({"phase": "Bound"}))
+        self.patch_status("v1", "PersistentVolumeClaim", claim, &json!({"phase": "Bound"}))
             .await
     }
 
@@ -133,7 +133,7 @@ impl ByHand {
 
     /// Our pod with the words of a kubelet.
     pub async fn pod_status(&self, pod: &Pod, status: &Value) -> Result<()> {
-        self.merge_status("v1", "Pod", &pod.name_any(), status).await
+        self.patch_status("v1", "Pod", &pod.name_any(), status).await
     }
 }
 

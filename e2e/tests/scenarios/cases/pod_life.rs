@@ -166,7 +166,7 @@ pub async fn c26_the_place_is_lost() -> Result<()> {
         "name": "db", "uid": vm.uid(), "controller": true}]);
     let vmi = scene.create(vmi).await?;
     scene
-        .merge_status(
+        .patch_status(
             "kubevirt.io/v1",
             "VirtualMachineInstance",
             "db",

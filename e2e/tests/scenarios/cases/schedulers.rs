@@ -20,7 +20,7 @@ pub async fn c06_custom_scheduler() -> Result<()> {
     let pod = scene.wait_own_pod().await?;
     ensure!(field(&pod, "/spec/schedulerName")? == "other");
     scene
-        .merge("v1", "Pod", &pod.name_any(), &json!({"spec": {"nodeName": "node-1"}}))
+        .patch("v1", "Pod", &pod.name_any(), &json!({"spec": {"nodeName": "node-1"}}))
         .await?;
     let scheduled = json!({"type": "PodScheduled", "status": "True", "lastTransitionTime": scene.api.clock().now()});
     scene.pod_status(&pod, &json!({"conditions": [scheduled]})).await?;

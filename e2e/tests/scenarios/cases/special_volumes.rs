@@ -105,7 +105,7 @@ pub async fn c57_the_target_of_a_volume_migration() -> Result<()> {
         "name": "db", "uid": vm.metadata.uid, "controller": true}]);
     scene.create(vmi).await?;
     scene
-        .merge_status(
+        .patch_status(
             "kubevirt.io/v1",
             "VirtualMachineInstance",
             "db",
@@ -115,7 +115,7 @@ pub async fn c57_the_target_of_a_volume_migration() -> Result<()> {
     scene.advance(Duration::from_mins(10)).await;
     ensure!(scene.made() == 0);
     scene
-        .merge_status(
+        .patch_status(
             "kubevirt.io/v1",
             "VirtualMachineInstance",
             "db",
@@ -142,7 +142,7 @@ pub async fn c58_a_disk_that_can_never_be_filled() -> Result<()> {
     let why = json!({"phase": "Failed", "conditions": [{"type": "Running", "status": "False", "reason": "Error",
         "message": "404 Not Found"}]});
     scene
-        .merge_status("cdi.kubevirt.io/v1beta1", "DataVolume", "root", &why)
+        .patch_status("cdi.kubevirt.io/v1beta1", "DataVolume", "root", &why)
         .await?;
     scene.advance(Duration::from_mins(30)).await;
     ensure!(scene.made() == 1 && scene.own_pods().await?.is_empty());

@@ -1,8 +1,4 @@
-//! Model checking: every model of the table is explored whole, and every rule catches a decision that was broken on
-//! purpose.
-
-// All of this file is a test; clippy only knows the functions that are marked as one.
-#![allow(clippy::expect_used, clippy::panic)]
+//! Every rule catches a decision that was broken on purpose.
 
 use first_consumer::decide::{Action, Effect, Settings, Turn, turn};
 use first_consumer::index::Index;
@@ -10,43 +6,29 @@ use first_consumer::memory::Memory;
 use first_consumer::name::{Key, Uid, pod_name};
 use first_consumer::observe::Named;
 use first_consumer::reason::Reason;
-use first_consumer_explore::explore::models::{self, FAULTS, LEGACY, May, NOTHING};
-use first_consumer_explore::explore::{Brain, Model, Product, explore};
+use first_consumer_explore::explore::models::{FAULTS, LEGACY, May, NOTHING};
+use first_consumer_explore::explore::{Brain, Model, explore};
 use k8s_openapi::jiff::Timestamp;
+use libtest_mimic::{Failed, Trial};
 use serde_json::json;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// More than any model of the table has.
-const LIMIT: usize = 30_000_000;
-
-#[test]
-fn every_model_holds() {
-    // `hack/explore.sh` sets it.
-    let more = std::env::var("EXPLORE_MORE").is_ok_and(|more| !more.is_empty());
-    let table = models::table(more);
-    let (next, reports) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    let explore_rest = || {
-        while let Some(model) = table.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let report = explore(model, &Product, LIMIT);
-            println!("{report}");
-            reports.lock().expect("the other thread's reports").push(report);
-        }
-    };
-    std::thread::scope(|scope| {
-        scope.spawn(explore_rest);
-        scope.spawn(explore_rest);
-    });
-    let (mut states, mut stories) = (0, Vec::new());
-    for report in reports.into_inner().expect("all reports") {
-        states += report.states;
-        match report.broken {
-            Some(story) => stories.push(format!("{}: {story}", report.model)),
-            None => assert!(report.whole, "{}: not whole", report.model),
-        }
-    }
-    println!("{} models, {states} states", table.len());
-    assert!(stories.is_empty(), "{}", stories.join("\n"));
+/// One test a mutant.
+pub fn trials() -> Vec<Trial> {
+    let trial = |name: &str, test: fn() -> Result<(), Failed>| Trial::test(format!("caught::{name}"), test);
+    vec![
+        trial("a_second_pod_under_another_name", a_second_pod_under_another_name),
+        trial("deleting_whoever_has_the_name", deleting_whoever_has_the_name),
+        trial("a_delete_without_precondition", a_delete_without_precondition),
+        trial("a_pod_beside_a_launcher", a_pod_beside_a_launcher),
+        trial("a_pod_that_is_left", a_pod_that_is_left),
+        trial(
+            "a_claim_that_is_forgotten_when_its_node_is_given_back",
+            a_claim_that_is_forgotten_when_its_node_is_given_back,
+        ),
+        trial("a_controller_that_forgets_its_gap", a_controller_that_forgets_its_gap),
+        trial("a_pod_that_is_replaced_for_ever", a_pod_that_is_replaced_for_ever),
+        trial("a_decision_that_a_restart_changes", a_decision_that_a_restart_changes),
+    ]
 }
 
 /// A decision that was broken on purpose: the product's turn, and what is done to it.
@@ -61,22 +43,20 @@ impl<F: Fn(&mut Turn, &mut Memory)> Brain for Broken<F> {
 }
 
 /// The checker must tell this of it, in a story.
-fn caught(model: &Model, brain: &dyn Brain, rule: &str) {
+fn caught(model: &Model, brain: &dyn Brain, rule: &str) -> Result<(), Failed> {
     let report = explore(&model.clone().lag(1), brain, 2_000_000);
-    let story = report
-        .broken
-        .unwrap_or_else(|| panic!("{}: not caught: {rule}", model.name));
-    println!("{} states\n{story}", report.states);
-    assert!(story.rule.starts_with(rule), "{story}");
-    assert!(!story.lines.is_empty());
+    match report.broken {
+        Some(story) if story.rule.starts_with(rule) && !story.lines.is_empty() => Ok(()),
+        Some(story) => Err(format!("not for {rule}: {story}").into()),
+        None => Err(format!("{}: not caught: {rule}", model.name).into()),
+    }
 }
 
 fn one_disk(budget: u8, may: May) -> Model {
     Model::of("one legacy disk", &[LEGACY], budget).may(may)
 }
 
-#[test]
-fn a_second_pod_under_another_name_is_caught() {
+fn a_second_pod_under_another_name() -> Result<(), Failed> {
     // After a restart it does not recognise the pod that is there.
     let broken = Broken(|turn: &mut Turn, memory: &mut Memory| {
         if let (Effect::Nothing, Action::Keep, Named::Own(pod)) =
@@ -89,11 +69,10 @@ fn a_second_pod_under_another_name_is_caught() {
             })));
         }
     });
-    caught(&one_disk(1, FAULTS), &broken, "never two own pods");
+    caught(&one_disk(1, FAULTS), &broken, "never two own pods")
 }
 
-#[test]
-fn deleting_whoever_has_the_name_is_caught() {
+fn deleting_whoever_has_the_name() -> Result<(), Failed> {
     let model = Model {
         lookalike: true,
         ..one_disk(0, NOTHING)
@@ -108,11 +87,10 @@ fn deleting_whoever_has_the_name_is_caught() {
             };
         }
     });
-    caught(&model, &broken, "only the own pod that was decided about is deleted");
+    caught(&model, &broken, "only the own pod that was decided about is deleted")
 }
 
-#[test]
-fn a_delete_without_precondition_is_caught() {
+fn a_delete_without_precondition() -> Result<(), Failed> {
     struct Blind;
     impl Brain for Blind {
         fn names_uids(&self) -> bool {
@@ -125,49 +103,44 @@ fn a_delete_without_precondition_is_caught() {
         &one_disk(3, may),
         &Blind,
         "only the own pod that was decided about is deleted",
-    );
+    )
 }
 
-#[test]
-fn a_pod_beside_a_launcher_is_caught() {
+fn a_pod_beside_a_launcher() -> Result<(), Failed> {
     let model = one_disk(1, May { run: true, ..NOTHING });
     let broken = Broken(|turn: &mut Turn, _: &mut Memory| {
         if turn.decision.reason == Reason::LauncherPresent {
             turn.effect = Effect::Nothing;
         }
     });
-    caught(&model, &broken, "no own pod while a launcher lives");
+    caught(&model, &broken, "no own pod while a launcher lives")
 }
 
-#[test]
-fn a_pod_that_is_left_is_caught() {
+fn a_pod_that_is_left() -> Result<(), Failed> {
     let broken = Broken(|turn: &mut Turn, _: &mut Memory| {
         if turn.decision.reason == Reason::Served {
             turn.effect = Effect::Nothing;
         }
     });
-    caught(&one_disk(0, NOTHING), &broken, "no pod is left when nothing waits");
+    caught(&one_disk(0, NOTHING), &broken, "no pod is left when nothing waits")
 }
 
-#[test]
-fn a_claim_that_is_forgotten_when_its_node_is_given_back_is_caught() {
+fn a_claim_that_is_forgotten_when_its_node_is_given_back() -> Result<(), Failed> {
     let broken = Broken(|turn: &mut Turn, _: &mut Memory| {
         let stripped = turn.observed.claims().any(|claim| claim.stripped);
         if stripped && matches!(turn.effect, Effect::Create(_)) {
             turn.effect = Effect::Nothing;
         }
     });
-    caught(&one_disk(1, FAULTS), &broken, "a waiting claim is placed in the end");
+    caught(&one_disk(1, FAULTS), &broken, "a waiting claim is placed in the end")
 }
 
-#[test]
-fn a_controller_that_forgets_its_gap_is_caught() {
+fn a_controller_that_forgets_its_gap() -> Result<(), Failed> {
     let broken = Broken(|_: &mut Turn, memory: &mut Memory| *memory = Memory::default());
-    caught(&one_disk(1, FAULTS), &broken, "growing gaps");
+    caught(&one_disk(1, FAULTS), &broken, "growing gaps")
 }
 
-#[test]
-fn a_pod_that_is_replaced_for_ever_is_caught() {
+fn a_pod_that_is_replaced_for_ever() -> Result<(), Failed> {
     let broken = Broken(|turn: &mut Turn, _: &mut Memory| {
         if let (Effect::Nothing, Action::Keep, Named::Own(pod)) =
             (&turn.effect, turn.decision.action, &turn.observed.pod)
@@ -182,11 +155,10 @@ fn a_pod_that_is_replaced_for_ever_is_caught() {
             };
         }
     });
-    caught(&one_disk(0, NOTHING), &broken, "growing gaps");
+    caught(&one_disk(0, NOTHING), &broken, "growing gaps")
 }
 
-#[test]
-fn a_decision_that_a_restart_changes_is_caught() {
+fn a_decision_that_a_restart_changes() -> Result<(), Failed> {
     let broken = Broken(|turn: &mut Turn, memory: &mut Memory| {
         // Once refused, never again.
         if memory.refusal.is_some() && turn.decision.reason == Reason::FirstConsumerNeeded {
@@ -195,5 +167,5 @@ fn a_decision_that_a_restart_changes_is_caught() {
             turn.effect = Effect::Nothing;
         }
     });
-    caught(&one_disk(1, FAULTS), &broken, "a restart decides the same");
+    caught(&one_disk(1, FAULTS), &broken, "a restart decides the same")
 }

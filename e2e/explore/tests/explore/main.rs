@@ -1,0 +1,56 @@
+//! Model checking: every model of the table is explored whole, and every rule catches a decision that was broken on
+//! purpose. Ends with how much was visited.
+//!
+//! `FIRST_CONSUMER_EXPLORE=ci` and `=hours` choose larger tables ([`Extent`]).
+
+mod mutants;
+
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use first_consumer_explore::explore::models::{Extent, table};
+use first_consumer_explore::explore::{Product, Report, explore};
+use libtest_mimic::{Arguments, Failed, Trial};
+
+/// More than any model of the table has.
+const LIMIT: usize = 100_000_000;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let extent = match std::env::var("FIRST_CONSUMER_EXPLORE").as_deref() {
+        Ok("hours") => Extent::Hours,
+        Ok("ci") => Extent::Ci,
+        _ => Extent::Test,
+    };
+    let reports = Arc::new(Mutex::new(Vec::new()));
+    // The table begins with its largest models, so that all threads end together.
+    let mut trials: Vec<Trial> = table(extent)
+        .into_iter()
+        .map(|model| {
+            let reports = Arc::clone(&reports);
+            Trial::test(format!("models::{}", model.name.replace(' ', "_")), move || {
+                let report = explore(&model, &Product, LIMIT);
+                let outcome = verdict(&report);
+                reports.lock().unwrap_or_else(PoisonError::into_inner).push(report);
+                outcome
+            })
+        })
+        .collect();
+    trials.extend(mutants::trials());
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    let reports = reports.lock().unwrap_or_else(PoisonError::into_inner);
+    for report in reports.iter() {
+        println!("{report}");
+    }
+    let states: usize = reports.iter().map(|report| report.states).sum();
+    println!("{} models explored, {states} states", reports.len());
+    conclusion.exit_code()
+}
+
+fn verdict(report: &Report) -> Result<(), Failed> {
+    match &report.broken {
+        Some(story) => Err(story.to_string().into()),
+        None if !report.whole => Err(format!("more than {LIMIT} states").into()),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,86 @@
+//! What becomes of disks after their node was chosen, when it does not become well.
+
+use std::sync::Arc;
+
+use anyhow::{Result, ensure};
+use first_consumer_e2e::cluster::Cluster;
+use first_consumer_e2e::objects::{LOCAL_PATH, Vm, data_volume};
+use first_consumer_e2e::scene::{Requests, SERVED_ONCE, Scene};
+use first_consumer_e2e::stand_in::{CSI_CLASS, Fault};
+use kube::ResourceExt as _;
+use serde_json::json;
+
+const HOLD: &str = "first-consumer.kubevirt.io/hold";
+
+/// Two disks, one a path, from an image that is like its name.
+fn imports(image: &str) -> Vm {
+    let disks = [("root", LOCAL_PATH), ("data", CSI_CLASS)];
+    let vm = disks.into_iter().fold(Vm::halted(image), |vm, (volume, class)| {
+        let mut disk = data_volume(&format!("{image}-{volume}"), class);
+        disk["spec"]["source"]["http"]["url"] = json!(format!("http://images.example/{image}.img"));
+        vm.data_volume(disk)
+    });
+    vm.provision("true")
+}
+
+/// Our pod has done its part and does not come back, whatever becomes of the worker.
+pub async fn imports_that_fail(cluster: Arc<Cluster>) -> Result<()> {
+    let mut scene = Scene::without_controller(cluster, "imports-fail").await?;
+    scene.start_controller(&[("FIRST_CONSUMER_LOG_LEVEL", "debug")]).await?;
+    let fates = [
+        ("crashing", "ImportInProgress"),
+        ("rejected", "ImportScheduled"),
+        ("wrong", "Failed"),
+    ];
+    for (image, _) in fates {
+        scene.create(imports(image).object()).await?;
+    }
+    for (image, phase) in fates {
+        scene.one_node(&imports(image).claims()).await?;
+        scene.wait_phase(&imports(image).claims(), phase).await?;
+    }
+    let told = scene.wait_event("ErrImportFailed").await?;
+    ensure!(told == "played by kwok", "{told}");
+    scene.wait_restarts("crashing-root", 2).await?;
+    scene.wait_restarts("crashing-data", 2).await?;
+    scene.wait_no_own_pod().await?;
+    scene.wait_logged("DataVolumeFailed").await?;
+    scene.nothing_happens().await;
+    scene.expect(SERVED_ONCE.times(3)).await
+}
+
+/// The early release was not enough: the provisioner gives the node of a legacy disk back. The next pod stays until the
+/// volume is there.
+pub async fn a_node_given_back_is_held_the_next_time(cluster: Arc<Cluster>) -> Result<()> {
+    let scene = Scene::new(cluster, "given-back").await?;
+    let stand_ins = &scene.cluster.stand_ins;
+    let mut disk = data_volume("db-root", CSI_CLASS);
+    disk["metadata"]["annotations"] = json!({"cdi.kubevirt.io/storage.usePopulator": "false"});
+    let vm = Vm::halted("db").data_volume(disk).provision("true");
+    stand_ins.provisioner_fault(&scene.namespace, "db-root", Some(Fault::GivesNodeBack));
+    scene.create(vm.object()).await?;
+    let first = scene.wait_made_pod().await?;
+    ensure!(!first.annotations().contains_key(HOLD), "the first pod goes early");
+    scene.wait_event("ProvisioningFailed").await?;
+    let second = scene.wait_own_pod_that(|pod| pod.uid() != first.uid()).await?;
+    ensure!(
+        second.annotations().get(HOLD).map(String::as_str) == Some("true"),
+        "{:?}",
+        second.annotations()
+    );
+
+    // It stays while the node is given back over and over.
+    scene.wait_node("db-root").await?;
+    scene.nothing_happens().await;
+    ensure!(scene.wait_own_pod().await?.uid() == second.uid(), "another pod");
+    stand_ins.provisioner_fault(&scene.namespace, "db-root", None);
+    scene.wait_bound("db-root").await?;
+    scene.wait_no_own_pod().await?;
+    scene.wait_phase(&vm.claims(), "Succeeded").await?;
+    // CDI may have met a pod that stays until the volume is there; so only the requests are looked at.
+    scene.expect_requests(Requests {
+        creates: 2,
+        deletes: 2,
+        events: 7,
+    })
+}
