@@ -338,3 +338,20 @@ async fn a_disk_means_its_vm_and_without_a_name_comes_a_table() {
         ]
     );
 }
+
+/// The README shows five of them, word for word.
+#[tokio::test]
+async fn the_transcripts_of_the_readme_are_true() {
+    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md");
+    let readme = std::fs::read_to_string(readme).expect("the README");
+    let command = "$ first-consumer explain vm/db -n ";
+    let transcripts: Vec<&str> = readme.split(command).skip(1).collect();
+    assert_eq!(transcripts.len(), 5);
+    for transcript in transcripts {
+        let (namespace, rest) = transcript.split_once('\n').expect("a line");
+        // The first Namespaces begin with the letter of their cluster, ours with the name of the command.
+        let (_, file) = namespace.split_once('-').expect("a prefix");
+        let text = explain(file, &["vm/db", "-n", namespace]).await.text;
+        assert!(rest.starts_with(&text), "{file}:\n{text}");
+    }
+}
