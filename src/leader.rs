@@ -1,17 +1,21 @@
 //! Leader election by a Lease, so that a standby sends no writes. Nothing depends on it for safety: pod names are
 //! fixed, creates never overwrite and deletes name a UID, so two leaders cost requests and nothing else.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube::Client;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client};
 use kube_lease_manager::{LeaseManager, LeaseManagerBuilder, LeaseManagerError, LeaseParams};
+use serde_json::json;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
-use crate::cluster::client::{LEASE_LIMIT, brief};
+use crate::cluster::client::{LEASE_LIMIT, brief, timed};
 use crate::name::hex_digest;
 
 /// The name of the Lease.
@@ -51,6 +55,8 @@ pub struct Election {
     identity: String,
     gained: Arc<dyn Fn() + Send + Sync>,
     leads: Arc<watch::Sender<bool>>,
+    /// Annotations that the leader puts on the Lease.
+    marks: BTreeMap<String, String>,
 }
 
 impl Election {
@@ -69,8 +75,16 @@ impl Election {
             identity: identity.into(),
             gained: Arc::new(gained),
             leads: Arc::new(leads),
+            marks: BTreeMap::new(),
         };
         (election, Leadership(told))
+    }
+
+    /// Puts these annotations on the Lease as soon as this process leads: what `explain` has to know of the leader.
+    #[must_use]
+    pub fn marking(mut self, marks: impl IntoIterator<Item = (String, String)>) -> Self {
+        self.marks = marks.into_iter().collect();
+        self
     }
 
     /// Takes part until `stop`, then gives the Lease back. An API server that cannot be reached only delays it.
@@ -115,6 +129,8 @@ impl Election {
                     self.leads.send_replace(leads);
                     if leads {
                         (self.gained)();
+                        // Only `explain` reads them; leading does not wait for it.
+                        tokio::spawn(Arc::clone(&self).mark());
                     }
                 }
             }
@@ -125,6 +141,18 @@ impl Election {
             released?;
         }
         Ok(())
+    }
+
+    async fn mark(self: Arc<Self>) {
+        if self.marks.is_empty() {
+            return;
+        }
+        let leases = Api::<Lease>::namespaced(self.client.clone(), &self.namespace);
+        let patch = Patch::Merge(json!({"metadata": {"annotations": self.marks}}));
+        let params = PatchParams::default();
+        if let Err(error) = timed(LEASE_LIMIT, leases.patch_metadata(LEASE, &params, &patch)).await {
+            debug!(%error, "the lease does not tell the flags");
+        }
     }
 
     async fn manager(&self) -> Result<LeaseManager, LeaseManagerError> {
@@ -170,7 +198,7 @@ mod tests {
                 }
                 (_, None) => return status(404, "no such lease"),
                 (&Method::PATCH, Some(lease)) => {
-                    for (key, value) in asked.body["spec"].as_object().unwrap() {
+                    for (key, value) in asked.body["spec"].as_object().into_iter().flatten() {
                         lease["spec"][key] = value.clone();
                     }
                 }
@@ -194,6 +222,7 @@ mod tests {
         let (election, leadership) = Election::new(client, "ns", identity, move || {
             count.fetch_add(1, Ordering::Relaxed);
         });
+        let election = election.marking([("a/flag".to_owned(), "all".to_owned())]);
         let stop = CancellationToken::new();
         let task = tokio::spawn(election.run(stop.clone()));
         Candidate {
@@ -245,6 +274,13 @@ mod tests {
                 .count()
         };
         assert_eq!(releases(), 0, "a standby gives nothing back");
+        let marks = |asked: &Asked| asked.body.pointer("/metadata/annotations/a~1flag").cloned();
+        let marks: Vec<Value> = server.requests().iter().filter_map(marks).collect();
+        assert_eq!(
+            marks,
+            ["all"],
+            "the leader says with which flags it runs, a standby does not"
+        );
         first.end().await;
         assert_eq!(releases(), 1);
         let third = candidate(&server, "pod-c");

@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::Parser as _;
+use first_consumer::cli::explain;
 use first_consumer::cli::render::{self, Rendered};
 use first_consumer::cli::{Cli, Command};
 use first_consumer::run::run;
@@ -16,8 +17,12 @@ async fn main() -> ExitCode {
             Ok(()) => run(*flags).await.map(|()| 0).map_err(|error| (3, error)),
             Err(error) => Err((2, error)),
         },
+        Command::Explain(flags) => match explain::run(&flags).await {
+            Ok(explained) => Ok(print(&explained.text, &explained.remarks, explained.code)),
+            Err(failure) => Err((failure.code, failure.into())),
+        },
         Command::Render(flags) => match render::run(&flags).await {
-            Ok(rendered) => Ok(print(&rendered)),
+            Ok(Rendered { text, refused }) => Ok(print(&text, &refused, u8::from(!refused.is_empty()))),
             Err(failure) => Err((failure.code, failure.into())),
         },
     };
@@ -30,12 +35,12 @@ async fn main() -> ExitCode {
     }
 }
 
-/// Prints what was rendered and says what was not; the exit code.
-fn print(rendered: &Rendered) -> u8 {
+/// Prints a text, and remarks beside it; the exit code.
+fn print(text: &str, remarks: &[String], code: u8) -> u8 {
     // Whoever has closed the pipe has seen enough.
-    let _ = std::io::stdout().write_all(rendered.text.as_bytes());
-    for line in &rendered.refused {
-        eprintln!("first-consumer: {line}");
+    let _ = std::io::stdout().write_all(text.as_bytes());
+    for remark in remarks {
+        eprintln!("first-consumer: {remark}");
     }
-    u8::from(!rendered.refused.is_empty())
+    code
 }

@@ -1,7 +1,10 @@
 //! Annotations and flags: may we serve this subject (design section 4).
 
+use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
+
+use k8s_openapi::jiff::SignedDuration;
 
 use crate::api::{Meta, RunStrategy, View, VirtualMachine, VirtualMachineInstance};
 use crate::lifecycle::State;
@@ -73,6 +76,58 @@ impl FromStr for StartedVms {
             "always" => Ok(Self::Always),
             "none" => Ok(Self::None),
             _ => Err("expected fallback, always or none".into()),
+        }
+    }
+}
+
+impl fmt::Display for HaltedVms {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::OptIn => "opt-in",
+            Self::All => "all",
+            Self::None => "none",
+        })
+    }
+}
+
+impl fmt::Display for StartedVms {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Fallback => "fallback",
+            Self::Always => "always",
+            Self::None => "none",
+        })
+    }
+}
+
+impl Policy {
+    /// The flags as annotations of our Lease, where `explain` finds them: `halted-vms`, `started-vms`, `fallback-after`.
+    #[must_use]
+    pub fn marks(&self) -> [(String, String); 3] {
+        let fallback_after = SignedDuration::try_from(self.fallback_after).unwrap_or(SignedDuration::MAX);
+        [
+            (format!("{DOMAIN}/halted-vms"), self.halted.to_string()),
+            (format!("{DOMAIN}/started-vms"), self.started.to_string()),
+            (format!("{DOMAIN}/fallback-after"), format!("{fallback_after:#}")),
+        ]
+    }
+
+    /// Reads them from the Lease's metadata; what is missing or can't be read is as the flag's default.
+    #[must_use]
+    pub fn read(lease: &Meta) -> Self {
+        let mark = |name: &str| lease.annotation(&format!("{DOMAIN}/{name}"));
+        let default = Self::default();
+        let after = mark("fallback-after").and_then(|text| text.parse::<SignedDuration>().ok());
+        Self {
+            halted: mark("halted-vms")
+                .and_then(|text| text.parse().ok())
+                .unwrap_or(default.halted),
+            started: mark("started-vms")
+                .and_then(|text| text.parse().ok())
+                .unwrap_or(default.started),
+            fallback_after: after
+                .and_then(|after| after.try_into().ok())
+                .unwrap_or(default.fallback_after),
         }
     }
 }
@@ -158,5 +213,29 @@ mod tests {
             "".parse::<StartedVms>().unwrap_err(),
             "expected fallback, always or none"
         );
+    }
+
+    #[test]
+    fn the_lease_tells_the_flags_and_what_it_does_not_tell_is_as_usual() {
+        let policy = Policy {
+            halted: HaltedVms::All,
+            started: StartedVms::None,
+            fallback_after: Duration::from_secs(90),
+        };
+        let lease = |marks: Vec<(String, String)>| Meta {
+            annotations: marks
+                .into_iter()
+                .map(|(key, value)| (key.into(), value.into()))
+                .collect(),
+            ..Meta::default()
+        };
+        assert_eq!(Policy::read(&lease(policy.marks().into())), policy);
+        assert_eq!(
+            Policy::read(&lease(Policy::default().marks().into())),
+            Policy::default()
+        );
+        let odd = policy.marks().map(|(key, _)| (key, "odd".to_owned()));
+        assert_eq!(Policy::read(&lease(odd.into())), Policy::default());
+        assert_eq!(Policy::read(&Meta::default()), Policy::default());
     }
 }

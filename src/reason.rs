@@ -1,10 +1,12 @@
 //! The closed lists of reasons, of decisions here and of diagnoses in [`Trouble`], and their text for events, logs, metrics
 //! and `explain`.
 
+mod next;
 mod trouble;
 
 use std::fmt;
 
+pub use next::{Whom, quota};
 pub use trouble::Trouble;
 
 /// Why a decision is what it is. The names are stable: events, metrics and tests use them.

@@ -140,6 +140,7 @@ impl Controller {
                 };
                 let (election, leadership) =
                     Election::new(setup.clients.lease, candidate.namespace, candidate.name, gained);
+                let election = election.marking(setup.settings.policy.marks());
                 tasks.spawn(election.run(services.clone()));
                 leadership
             }

@@ -3,10 +3,12 @@
 //! Every field has a default and unknown fields and enum values are accepted, so that no object that the API server
 //! holds can stop a watch.
 
+mod cdi_config;
 mod condition;
 mod data_volume;
 mod event;
 mod kube_virt;
+mod lease;
 mod meta;
 mod namespace;
 mod network_attachment_definition;
@@ -24,12 +26,14 @@ use std::fmt::Debug;
 
 use serde::de::DeserializeOwned;
 
+pub use cdi_config::CdiConfig;
 pub use condition::Condition;
 pub use data_volume::{DataVolume, DataVolumePhase};
 pub use event::Event;
 pub use kube_virt::{
     Architectures, BindingPlugin, Configuration, DeveloperConfiguration, KubeVirt, PermittedHostDevices, Resources,
 };
+pub use lease::Lease;
 pub use meta::{Meta, Owner, Strings};
 pub use namespace::Namespace;
 pub use network_attachment_definition::NetworkAttachmentDefinition;
@@ -43,7 +47,18 @@ pub use storage_class::StorageClass;
 pub use template::{InstanceSpec, Template, TemplateMeta, Volume, VolumeKind};
 pub use virtual_machine::{RunStrategy, VirtualMachine, VirtualMachineInstance, VmiPhase};
 
-/// A kind that is watched: where the API serves it, and how its metadata is reached.
+/// What `explain` reads beside what is watched.
+#[derive(Clone, Debug, Default)]
+pub struct Beside {
+    /// Events, of the last hour as a rule.
+    pub events: Vec<Event>,
+    /// CDI's configuration.
+    pub cdi_configs: Vec<CdiConfig>,
+    /// Leases, ours among them.
+    pub leases: Vec<Lease>,
+}
+
+/// A kind that is read: where the API serves it, and how its metadata is reached.
 pub trait View: DeserializeOwned + Clone + Debug + PartialEq + Send + Sync + 'static {
     /// API group; empty for the core group.
     const GROUP: &'static str;

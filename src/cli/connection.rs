@@ -8,6 +8,8 @@ use kube::Client;
 
 use super::{Failure, duration};
 use crate::cluster::client::{CALL_LIMIT, Clients, Target, config};
+use crate::cluster::snapshot::{self, SnapshotError};
+use crate::index::Index;
 
 /// Flags of the commands that look at a cluster.
 #[derive(Clone, Debug, Args)]
@@ -54,6 +56,15 @@ impl Connection {
         let observer: crate::cluster::client::Observer = std::sync::Arc::new(|_, _| {});
         let clients = Clients::from_config(&config, &observer).map_err(|error| unreachable(error.into()))?;
         Ok((clients.read, namespace, self.request_timeout.unwrap_or(CALL_LIMIT)))
+    }
+
+    /// What concerns the VMs of a Namespace, or of all.
+    pub async fn snapshot(&self, client: &Client, namespace: Option<&str>, limit: Duration) -> Result<Index, Failure> {
+        let taken = snapshot::take(client, namespace, limit).await;
+        taken.map_err(|error| match error {
+            SnapshotError::List(..) => Failure::cluster(error.to_string()),
+            SnapshotError::Unreadable(..) => Failure::unusable(error.to_string()),
+        })
     }
 
     /// The Namespace of objects in files that name none.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::Failure;
-use crate::api::{View, VirtualMachine, VirtualMachineInstance};
+use crate::api::{Beside, View, VirtualMachine, VirtualMachineInstance};
 use crate::index::{Index, Indexed, Kinds, kinds};
 use crate::placement::{self, Refusal};
 use crate::yaml::{self, SyntaxError};
@@ -40,8 +40,8 @@ impl fmt::Display for Unreadable {
 
 /// Reads files into a new index; `-` is stdin. An object without a Namespace is in `namespace`. Nothing is returned if
 /// anything can't be read.
-pub fn load(files: &[PathBuf], namespace: &str) -> Result<Index, Failure> {
-    let mut index = Index::default();
+pub fn load(files: &[PathBuf], namespace: &str) -> Result<(Index, Beside), Failure> {
+    let (mut index, mut beside) = (Index::default(), Beside::default());
     for file in files {
         let name = if file == Path::new("-") {
             "stdin".into()
@@ -56,13 +56,18 @@ pub fn load(files: &[PathBuf], namespace: &str) -> Result<Index, Failure> {
             std::fs::read_to_string(file).map(|read| text = read)
         }
         .map_err(|error| unreadable(&error))?;
-        read(&mut index, &text, namespace).map_err(|error| unreadable(&error))?;
+        read_all(&mut index, &mut beside, &text, namespace).map_err(|error| unreadable(&error))?;
     }
-    Ok(index)
+    Ok((index, beside))
 }
 
 /// Reads a text into an index. Kinds that are not watched are ignored, and so are unknown fields.
 pub fn read(index: &mut Index, text: &str, namespace: &str) -> Result<(), Unreadable> {
+    read_all(index, &mut Beside::default(), text, namespace)
+}
+
+/// As [`read`], and what `explain` reads beside.
+pub fn read_all(index: &mut Index, beside: &mut Beside, text: &str, namespace: &str) -> Result<(), Unreadable> {
     let documents = yaml::documents(text).map_err(|SyntaxError { document, message }| Unreadable {
         document,
         object: None,
@@ -72,6 +77,7 @@ pub fn read(index: &mut Index, text: &str, namespace: &str) -> Result<(), Unread
     for (document, value) in documents {
         Reader {
             index: &mut *index,
+            beside: &mut *beside,
             namespace,
             document,
         }
@@ -82,6 +88,7 @@ pub fn read(index: &mut Index, text: &str, namespace: &str) -> Result<(), Unread
 
 struct Reader<'a> {
     index: &'a mut Index,
+    beside: &'a mut Beside,
     namespace: &'a str,
     document: usize,
 }
@@ -115,6 +122,7 @@ impl Reader<'_> {
         }
         let mut one = One {
             index: &mut *self.index,
+            beside: &mut *self.beside,
             namespace: self.namespace,
             group: version.split_once('/').map_or("", |(group, _)| group),
             kind: &kind,
@@ -122,6 +130,7 @@ impl Reader<'_> {
             fault: None,
         };
         kinds(&mut one);
+        one.look_beside();
         one.fault.map_or(Ok(()), |Fault { name, path, message }| {
             Err(Unreadable {
                 document: self.document,
@@ -137,6 +146,7 @@ impl Reader<'_> {
 /// One object that is offered to each kind.
 struct One<'a> {
     index: &'a mut Index,
+    beside: &'a mut Beside,
     namespace: &'a str,
     group: &'a str,
     kind: &'a str,
@@ -152,17 +162,45 @@ struct Fault {
 
 impl Kinds for One<'_> {
     fn visit<V: Indexed>(&mut self) {
-        if (self.group, self.kind) == (V::GROUP, V::KIND)
-            && let Err((path, message)) = self.enter::<V>()
-        {
-            let name = self.object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-            self.fault = Some(Fault { name, path, message });
+        if let Some(view) = self.view::<V>() {
+            match self.check_spec() {
+                Ok(()) => drop(self.index.apply(view)),
+                Err(found) => self.blame(found),
+            }
         }
     }
 }
 
 impl One<'_> {
-    fn enter<V: Indexed>(&mut self) -> Result<(), (String, String)> {
+    fn look_beside(&mut self) {
+        let event = self.view();
+        self.beside.events.extend(event);
+        let config = self.view();
+        self.beside.cdi_configs.extend(config);
+        let lease = self.view();
+        self.beside.leases.extend(lease);
+    }
+
+    /// The object as one of this kind, if it is one and can be read.
+    fn view<V: View>(&mut self) -> Option<V> {
+        if (self.group, self.kind) != (V::GROUP, V::KIND) {
+            return None;
+        }
+        match self.decode() {
+            Ok(view) => Some(view),
+            Err(found) => {
+                self.blame(found);
+                None
+            }
+        }
+    }
+
+    fn blame(&mut self, (path, message): (String, String)) {
+        let name = self.object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        self.fault = Some(Fault { name, path, message });
+    }
+
+    fn decode<V: View>(&mut self) -> Result<V, (String, String)> {
         if let (true, Some(Value::Object(metadata))) = (V::NAMESPACED, self.object.get_mut("metadata")) {
             metadata.entry("namespace").or_insert_with(|| json!(self.namespace));
         }
@@ -173,9 +211,7 @@ impl One<'_> {
         if view.meta().name.is_empty() {
             return Err(("metadata.name".to_owned(), "missing".to_owned()));
         }
-        self.check_spec()?;
-        self.index.apply(view);
-        Ok(())
+        Ok(view)
     }
 
     /// The spec of a VM or VMI stays text in its view, so it is read here.

@@ -1,7 +1,9 @@
 //! The command line: flags in, settings out; and the commands that only print.
 
 pub mod connection;
+pub mod explain;
 pub mod files;
+pub mod names;
 pub mod render;
 
 use std::net::SocketAddr;
@@ -32,6 +34,9 @@ pub enum Command {
     Run(Box<Run>),
     /// Print the first-consumer pod of VMs, from files or from a cluster.
     Render(Box<render::Render>),
+    /// Say what a VM's disks wait for: one cause and one next step; without a name a table of the VMs that wait.
+    #[command(visible_alias = "status")]
+    Explain(Box<explain::Explain>),
 }
 
 /// Why a command has failed: the exit code and a text.
@@ -210,7 +215,7 @@ mod tests {
         let cli = Cli::try_parse_from([&["first-consumer", "run"], words].concat()).expect("readable");
         match cli.command {
             Command::Run(run) => *run,
-            other @ Command::Render(_) => panic!("{other:?}"),
+            other => panic!("{other:?}"),
         }
     }
 

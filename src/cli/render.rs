@@ -7,9 +7,8 @@ use clap::{Args, ValueEnum};
 use serde_json::{Map, Value, json};
 
 use super::connection::Connection;
-use super::{Failure, files};
+use super::{Failure, files, names};
 use crate::cluster::expand::expand;
-use crate::cluster::snapshot::{self, SnapshotError};
 use crate::index::Index;
 use crate::lifecycle::State;
 use crate::memory::Expanding;
@@ -65,7 +64,7 @@ pub async fn run(flags: &Render) -> Result<Rendered, Failure> {
     let (index, subjects, expanded) = if flags.files.is_empty() {
         from_cluster(flags).await?
     } else {
-        let index = files::load(&flags.files, flags.connection.file_namespace())?;
+        let (index, _) = files::load(&flags.files, flags.connection.file_namespace())?;
         let subjects = subjects(&index);
         if subjects.is_empty() {
             return Err(Failure::unusable(
@@ -89,26 +88,10 @@ pub fn subjects(index: &Index) -> BTreeSet<Key> {
 pub type Expansions = BTreeMap<Key, Expanded>;
 
 async fn from_cluster(flags: &Render) -> Result<(Index, BTreeSet<Key>, Expansions), Failure> {
-    let named = parse(&flags.subjects)?;
+    let named = names::parse(&flags.subjects, names::SUBJECTS)?;
     let (client, namespace, limit) = flags.connection.open().await?;
-    let index = snapshot::take(&client, &namespace, limit)
-        .await
-        .map_err(|error| match error {
-            SnapshotError::List(..) => Failure::cluster(error.to_string()),
-            SnapshotError::Unreadable(..) => Failure::unusable(error.to_string()),
-        })?;
-    let mut subjects = BTreeSet::new();
-    for (kind, name) in named {
-        let key = Key::new(&namespace, &name);
-        let found = match kind {
-            SubjectKind::Vm => index.vm(&key).is_some(),
-            SubjectKind::Vmi => index.vmi(&key).is_some(),
-        };
-        if !found {
-            return Err(Failure::cluster(format!("{} {key} does not exist", kind.name())));
-        }
-        subjects.insert(key);
-    }
+    let index = flags.connection.snapshot(&client, Some(&namespace), limit).await?;
+    let subjects = names::find(&index, &namespace, &named)?;
     let mut expanded = Expansions::new();
     for subject in &subjects {
         let Some(inputs) = observe::unexpanded(&index, subject) else {
@@ -122,46 +105,6 @@ async fn from_cluster(flags: &Render) -> Result<(Index, BTreeSet<Key>, Expansion
         expanded.insert(subject.clone(), Expanded { inputs, template });
     }
     Ok((index, subjects, expanded))
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum SubjectKind {
-    Vm,
-    Vmi,
-}
-
-impl SubjectKind {
-    fn read(word: &str) -> Result<Self, Failure> {
-        match word {
-            "vm" | "vms" | "virtualmachine" | "virtualmachines" => Ok(Self::Vm),
-            "vmi" | "vmis" | "virtualmachineinstance" | "virtualmachineinstances" => Ok(Self::Vmi),
-            _ => Err(Failure::unusable(format!("{word} is neither vm nor vmi"))),
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Vm => "VirtualMachine",
-            Self::Vmi => "VirtualMachineInstance",
-        }
-    }
-}
-
-/// `KIND/NAME ...` or `KIND NAME ...`, as for kubectl.
-fn parse(words: &[String]) -> Result<Vec<(SubjectKind, String)>, Failure> {
-    let (kind, names) = match words {
-        [kind, names @ ..] if !kind.contains('/') => (Some(SubjectKind::read(kind)?), names),
-        _ => (None, words),
-    };
-    if names.is_empty() {
-        return Err(Failure::unusable("the name of a VM is missing: vm/NAME"));
-    }
-    let one = |word: &String| match (kind, word.split_once('/')) {
-        (None, Some((kind, name))) if !name.is_empty() => Ok((SubjectKind::read(kind)?, name.to_owned())),
-        (Some(kind), None) if !word.is_empty() => Ok((kind, word.clone())),
-        _ => Err(Failure::unusable(format!("{word:?} is no subject: vm/NAME or vm NAME"))),
-    };
-    names.iter().map(one).collect()
 }
 
 /// Renders subjects of an index, in their order.

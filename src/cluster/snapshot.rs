@@ -10,6 +10,7 @@ use kube::{Client, Resource as _};
 use super::client::{CallError, timed};
 use super::watch::{PAGE, lock, scope};
 use super::watched::Fault;
+use crate::api::{Beside, View};
 use crate::index::{Index, Indexed, Kinds, kinds};
 
 /// Why there is no snapshot.
@@ -23,8 +24,8 @@ pub enum SnapshotError {
     Unreadable(&'static str, String, Fault),
 }
 
-/// Lists what concerns the VMs of a Namespace. A kind without CRD counts as empty. `limit` is for one request.
-pub async fn take(client: &Client, namespace: &str, limit: Duration) -> Result<Index, SnapshotError> {
+/// Lists what concerns the VMs of a Namespace, or of all. A kind without CRD counts as empty. `limit` is for one request.
+pub async fn take(client: &Client, namespace: Option<&str>, limit: Duration) -> Result<Index, SnapshotError> {
     let index = Mutex::default();
     let mut lists = Lists {
         client,
@@ -41,7 +42,7 @@ pub async fn take(client: &Client, namespace: &str, limit: Duration) -> Result<I
 
 struct Lists<'a> {
     client: &'a Client,
-    namespace: &'a str,
+    namespace: Option<&'a str>,
     limit: Duration,
     index: &'a Mutex<Index>,
     pending: Vec<BoxFuture<'a, Result<(), SnapshotError>>>,
@@ -56,30 +57,50 @@ impl Kinds for Lists<'_> {
 
 async fn list<V: Indexed>(
     client: &Client,
-    namespace: &str,
+    namespace: Option<&str>,
     limit: Duration,
     index: &Mutex<Index>,
 ) -> Result<(), SnapshotError> {
-    let (api, _) = scope::<V>(client, Some(namespace));
+    match objects::<V>(client, namespace, limit).await {
+        Err(SnapshotError::List(_, error)) if error.code() == Some(404) => lock(index).note_kind::<V>(false),
+        objects => objects?.into_iter().for_each(|view| drop(lock(index).apply(view))),
+    }
+    Ok(())
+}
+
+/// All objects of one kind that concern the VMs of a Namespace, or of all.
+async fn objects<V: View>(client: &Client, namespace: Option<&str>, limit: Duration) -> Result<Vec<V>, SnapshotError> {
+    let (api, _) = scope::<V>(client, namespace);
     let mut page = ListParams::default().limit(PAGE);
+    let mut objects = Vec::new();
     loop {
-        let answer = match timed(limit, api.list(&page)).await {
-            Err(error) if error.code() == Some(404) => {
-                lock(index).note_kind::<V>(false);
-                return Ok(());
-            }
-            answer => answer.map_err(|error| SnapshotError::List(V::PLURAL, error))?,
-        };
+        let answer = timed(limit, api.list(&page)).await;
+        let answer = answer.map_err(|error| SnapshotError::List(V::PLURAL, error))?;
         for object in answer.items {
             let name = object.meta().name.clone().unwrap_or_default();
             let view = object
                 .view
                 .map_err(|fault| SnapshotError::Unreadable(V::KIND, name, fault))?;
-            lock(index).apply(view);
+            objects.push(view);
         }
         match answer.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => page = page.continue_token(&token),
-            None => return Ok(()),
+            None => return Ok(objects),
         }
+    }
+}
+
+/// What `explain` reads beside: the Events of a Namespace, or of all, CDI's configuration, and the Leases of the
+/// controller's Namespace. Whoever may not read them learns less, and nothing wrong.
+pub async fn beside(client: &Client, namespace: Option<&str>, controllers: &str, limit: Duration) -> Beside {
+    let (events, cdi_configs, leases) = tokio::join!(
+        objects(client, namespace, limit),
+        objects(client, None, limit),
+        objects(client, Some(controllers), limit)
+    );
+    Beside {
+        events: events.unwrap_or_default(),
+        cdi_configs: cdi_configs.unwrap_or_default(),
+        leases: leases.unwrap_or_default(),
     }
 }

@@ -7,7 +7,7 @@ use crate::api::{ClaimPhase, DataVolume, DataVolumePhase, Event, PersistentVolum
 use crate::claim::{Claim, Path};
 use crate::name::Key;
 use crate::observe::Disk;
-use crate::reason::Trouble;
+use crate::reason::{Trouble, quota};
 
 /// How long an answer may take that usually comes within a second.
 const SHORT: u64 = 10;
@@ -84,14 +84,13 @@ pub(super) fn claim_refused(case: &Case, disk: &Disk) -> Option<Suspicion> {
         return None;
     }
     let words = bound.message.as_deref().unwrap_or_default();
-    let suspicion = Suspicion::of(Trouble::ClaimRefused, &disk.name, words, quota(words));
+    let suspicion = Suspicion::of(
+        Trouble::ClaimRefused,
+        &disk.name,
+        words,
+        quota(words).unwrap_or_default(),
+    );
     Some(suspicion.lasting(Since::Told(bound.last_transition_time), SHORT))
-}
-
-/// The quota that a refusal names (Kubernetes `admission/plugin/resourcequota`: `exceeded quota: NAME, requested: ...`).
-fn quota(words: &str) -> &str {
-    let name = words.split_once("exceeded quota: ").map(|(_, rest)| rest);
-    name.and_then(|rest| rest.split(',').next()).unwrap_or_default()
 }
 
 /// The claim to be cloned does not exist, or has no volume itself (CDI `datavolume/pvc-clone-controller.go`:

@@ -302,6 +302,11 @@ impl Index {
         self.pods_by_claim.of(claim).filter_map(|key| self.pods.get(key))
     }
 
+    /// The subjects whose VM or VMI names a claim.
+    pub fn subjects_of_claim(&self, claim: &Key) -> impl Iterator<Item = &Key> {
+        self.subjects_by_claim.of(claim)
+    }
+
     /// The launchers of a subject, temporary and real.
     pub fn launchers(&self, subject: &Key) -> impl Iterator<Item = &Arc<Pod>> {
         self.launchers_by_subject

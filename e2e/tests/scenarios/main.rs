@@ -2,6 +2,7 @@
 
 mod cases;
 mod disks;
+mod explain;
 mod failures;
 mod halted;
 mod hand_over;
@@ -62,6 +63,18 @@ fn main() -> ExitCode {
         failures::killed_before_the_node_was_chosen,
         failures::killed_before_the_deletion,
         rights::the_account_can_do_no_more_than_it_needs,
+        explain::no_node_matches,
+        explain::no_room,
+        explain::quota_refuses_ours,
+        explain::opt_in_unreadable,
+        explain::scheduler_that_nobody_serves,
+        explain::claim_missing,
+        explain::two_vms_share_a_disk,
+        explain::provisioner_fails,
+        explain::bound_at_once_elsewhere,
+        explain::node_gone,
+        explain::launcher_unschedulable,
+        explain::instancetype_missing,
         placement::c01_two_disks_on_one_node,
         placement::c02_node_selector,
         placement::c03_tolerations,

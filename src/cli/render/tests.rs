@@ -72,25 +72,3 @@ fn a_vm_with_an_instancetype_says_what_it_lacks_and_the_others_are_rendered() {
     );
     assert!(rendered.text.contains("nodeSelector"));
 }
-
-#[test]
-fn subjects_are_named_as_for_kubectl() {
-    let parse = |words: &[&str]| parse(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
-    let vm = |name: &str| (SubjectKind::Vm, name.to_owned());
-    assert_eq!(
-        parse(&["vm/a", "vmi/b"]).expect("read"),
-        [vm("a"), (SubjectKind::Vmi, "b".to_owned())]
-    );
-    assert_eq!(parse(&["vm", "a", "b"]).expect("read"), [vm("a"), vm("b")]);
-    assert_eq!(parse(&["virtualmachines/a"]).expect("read"), [vm("a")]);
-    for wrong in [
-        &["a"][..],
-        &["vm"],
-        &["pod/a"],
-        &["vm/"],
-        &["vm", "vmi/a"],
-        &["vm/a", "b"],
-    ] {
-        assert_eq!(parse(wrong).expect_err("refused").code, 2, "{wrong:?}");
-    }
-}

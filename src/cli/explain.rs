@@ -1,0 +1,223 @@
+//! `first-consumer explain`: what a VM's disks wait for, from a cluster or from files; one cause and one next step.
+
+mod account;
+mod scheduler;
+#[cfg(test)]
+mod tests;
+mod text;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::IsTerminal as _;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use k8s_openapi::jiff::Timestamp;
+use serde_json::json;
+
+use super::connection::Connection;
+use super::names::{self, SUBJECTS_AND_DISKS};
+use super::{Failure, files};
+use crate::api::{Beside, View as _};
+use crate::cluster::expand::expand;
+use crate::cluster::snapshot;
+use crate::diagnose::Evidence;
+use crate::index::Index;
+use crate::leader::LEASE;
+use crate::memory::Memory;
+use crate::name::Key;
+use crate::observe;
+use crate::policy::Policy;
+use crate::yaml;
+
+pub use account::Account;
+
+/// Flags of `explain`.
+#[derive(Clone, Debug, Args)]
+pub struct Explain {
+    /// Whom to explain: vm/NAME, vmi/NAME, or whoever uses dv/NAME or pvc/NAME; vm NAME, too. Without a name: a table of
+    /// all that wait.
+    #[arg(value_name = "NAME")]
+    pub names: Vec<String>,
+    /// Files to read instead of a cluster, as `kubectl get ... -o yaml` writes them; - is stdin.
+    #[arg(short = 'f', long = "filename", id = "file", value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// All Namespaces.
+    #[arg(short = 'A', long, conflicts_with_all = ["namespace", "names"])]
+    pub all_namespaces: bool,
+    /// No heading above the table.
+    #[arg(long)]
+    pub no_headers: bool,
+    /// For programs: one object a VM; a list without a name.
+    #[arg(short, long)]
+    pub output: Option<Output>,
+    /// Namespace of the controller, whose Lease tells its flags.
+    #[arg(long, value_name = "NAME", default_value = "first-consumer")]
+    pub controller_namespace: String,
+    /// The cluster.
+    #[command(flatten)]
+    pub connection: Connection,
+}
+
+/// What `explain` prints for programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// JSON.
+    Json,
+    /// YAML.
+    Yaml,
+}
+
+/// What `explain` has to say.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Explained {
+    /// For stdout.
+    pub text: String,
+    /// For stderr, one line each.
+    pub remarks: Vec<String>,
+    /// 1 if somebody was named who waits or for whom something fails.
+    pub code: u8,
+}
+
+/// All that is known.
+#[derive(Debug, Default)]
+struct Scene {
+    index: Index,
+    evidence: Evidence,
+    policy: Policy,
+    /// What virt-api has made of templates, in the memories of their subjects.
+    memories: BTreeMap<Key, Memory>,
+}
+
+/// Runs `explain` for whoever looks at stdout now.
+pub async fn run(flags: &Explain) -> Result<Explained, Failure> {
+    let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    run_at(flags, colour, Timestamp::now()).await
+}
+
+/// Runs `explain` as if it were `now`: what has lasted for how long is counted from there.
+pub async fn run_at(flags: &Explain, colour: bool, now: Timestamp) -> Result<Explained, Failure> {
+    let names = match &*flags.names {
+        [] => Vec::new(),
+        words => names::parse(words, SUBJECTS_AND_DISKS)?,
+    };
+    let (scene, subjects) = if flags.files.is_empty() {
+        from_cluster(flags, &names, now).await?
+    } else {
+        from_files(flags, &names)?
+    };
+    Ok(explain(&scene, &subjects, flags, colour, now))
+}
+
+fn from_files(flags: &Explain, names: &[(names::Kind, String)]) -> Result<(Scene, BTreeSet<Key>), Failure> {
+    let (index, beside) = files::load(&flags.files, flags.connection.file_namespace())?;
+    let scene = Scene::new(index, beside);
+    let all = scene.subjects();
+    if all.is_empty() {
+        return Err(Failure::unusable(
+            "there is no VirtualMachine and no VirtualMachineInstance in the input",
+        ));
+    }
+    let wanted = flags.connection.namespace.as_deref();
+    let subjects = match (names, wanted) {
+        ([], None) => all,
+        ([], Some(namespace)) => all.into_iter().filter(|key| *key.namespace == *namespace).collect(),
+        (names, Some(namespace)) => names::find(&scene.index, namespace, names)?,
+        // In a file the Namespace goes without saying, as long as there is one.
+        (names, None) => {
+            let namespaces: BTreeSet<_> = all.iter().map(|subject| &subject.namespace).collect();
+            let [namespace] = namespaces.into_iter().collect::<Vec<_>>()[..] else {
+                let text = "the input has VMs of several Namespaces: name one with --namespace";
+                return Err(Failure::unusable(text));
+            };
+            names::find(&scene.index, namespace, names)?
+        }
+    };
+    Ok((scene, subjects))
+}
+
+async fn from_cluster(
+    flags: &Explain,
+    names: &[(names::Kind, String)],
+    now: Timestamp,
+) -> Result<(Scene, BTreeSet<Key>), Failure> {
+    let (client, namespace, limit) = flags.connection.open().await?;
+    let scope = (!flags.all_namespaces).then_some(&*namespace);
+    let (index, beside) = tokio::join!(
+        flags.connection.snapshot(&client, scope, limit),
+        snapshot::beside(&client, scope, &flags.controller_namespace, limit)
+    );
+    let mut scene = Scene::new(index?, beside);
+    if names.is_empty() {
+        let subjects = scene.subjects();
+        return Ok((scene, subjects));
+    }
+    let subjects = names::find(&scene.index, &namespace, names)?;
+    for subject in &subjects {
+        if let Some(inputs) = observe::unexpanded(&scene.index, subject) {
+            let memory = scene.memories.entry(subject.clone()).or_default();
+            memory.expansion.begin(inputs);
+            memory.expansion.end(expand(&client, subject).await, now);
+        }
+    }
+    Ok((scene, subjects))
+}
+
+impl Scene {
+    fn new(index: Index, beside: Beside) -> Self {
+        let lease = beside.leases.iter().find(|lease| &*lease.meta().name == LEASE);
+        let config = beside
+            .cdi_configs
+            .iter()
+            .find(|config| &*config.meta().name == "config");
+        Self {
+            policy: lease.map(|lease| Policy::read(lease.meta())).unwrap_or_default(),
+            evidence: Evidence {
+                gate: config.map(crate::api::CdiConfig::honours_wait_for_first_consumer),
+                events: beside.events,
+            },
+            index,
+            memories: BTreeMap::new(),
+        }
+    }
+
+    fn subjects(&self) -> BTreeSet<Key> {
+        super::render::subjects(&self.index)
+    }
+}
+
+/// Explains subjects: those that are named all, else those that wait.
+fn explain(scene: &Scene, subjects: &BTreeSet<Key>, flags: &Explain, colour: bool, now: Timestamp) -> Explained {
+    let named = !flags.names.is_empty();
+    let mut accounts: Vec<Account> = subjects
+        .iter()
+        .map(|subject| Account::of(scene, subject, now))
+        .collect();
+    if !named {
+        accounts.retain(|account| !account.fine);
+    }
+    let text = match flags.output {
+        Some(output) => data(&accounts, output, named),
+        None if named => text::trees(&accounts, colour),
+        None => text::table(&accounts, flags.connection.namespace.is_none(), !flags.no_headers),
+    };
+    let nobody = !named && accounts.is_empty() && flags.output.is_none();
+    Explained {
+        text,
+        remarks: nobody
+            .then(|| "no VM waits for its disks".to_owned())
+            .into_iter()
+            .collect(),
+        code: u8::from(named && accounts.iter().any(|account| !account.fine)),
+    }
+}
+
+fn data(accounts: &[Account], output: Output, named: bool) -> String {
+    let value = match accounts {
+        [account] if named => json!(account),
+        accounts => json!(accounts),
+    };
+    match output {
+        Output::Json => format!("{value:#}\n"),
+        Output::Yaml => yaml::text(&[value]),
+    }
+}

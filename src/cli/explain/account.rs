@@ -1,0 +1,302 @@
+//! All that is to be said of one subject, in the shape of `-o json`.
+
+use k8s_openapi::jiff::Timestamp;
+use serde::Serialize;
+
+use super::Scene;
+use crate::api::{
+    ClaimPhase, DataVolumePhase, Event, Meta, Pod, Scheduled, View as _, VirtualMachine, VirtualMachineInstance,
+};
+use crate::claim::Path;
+use crate::decide::{Action, Decision, Settings, turn};
+use crate::diagnose::{Diagnosis, Finding, diagnose};
+use crate::name::{DOMAIN, Key, pod_name};
+use crate::observe::{Disk, Observed};
+use crate::reason::{Reason, Whom};
+
+/// What is to be said of one subject.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Account {
+    /// Its Namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// `VirtualMachine` or `VirtualMachineInstance`.
+    pub kind: &'static str,
+    /// Where in its life it is ([`crate::lifecycle::State`]).
+    pub state: String,
+    /// The decision's action.
+    pub action: String,
+    /// The decision's reason.
+    pub reason: String,
+    /// The cause.
+    pub message: String,
+    /// What to do about it.
+    pub next: String,
+    /// All that is wrong, the cause first.
+    pub diagnosis: Vec<Wrong>,
+    /// Its first-consumer pod.
+    pub pod: Option<OwnPod>,
+    /// What it boots from.
+    pub disks: Vec<DiskAccount>,
+    /// The name of the cause: of a diagnosis, else of the decision.
+    #[serde(skip)]
+    pub cause: String,
+    /// Whether nothing waits and nothing fails.
+    #[serde(skip)]
+    pub fine: bool,
+    /// The pods that have to do with it, and what is to be said of them.
+    #[serde(skip)]
+    pub pods: Vec<(String, String)>,
+}
+
+/// One diagnosis.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Wrong {
+    /// Its name.
+    pub reason: String,
+    /// What is wrong.
+    pub message: String,
+    /// The claim of the disk; null if it is about the VM.
+    pub disk: Option<String>,
+}
+
+/// The first-consumer pod.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct OwnPod {
+    /// Its name.
+    pub name: String,
+    /// Its phase.
+    pub phase: String,
+    /// Its node; null if it has none.
+    pub node: Option<String>,
+}
+
+/// One disk.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DiskAccount {
+    /// The volume in the VM's spec.
+    pub volume: String,
+    /// Its claim, whether or not that exists.
+    pub claim: String,
+    /// Its DataVolume; null if it has none.
+    pub data_volume: Option<String>,
+    /// The DataVolume's phase.
+    pub data_volume_phase: Option<String>,
+    /// The claim's phase; null if there is none.
+    pub claim_phase: Option<String>,
+    /// The node that was chosen for it.
+    pub selected_node: Option<String>,
+    /// `Legacy`, `Populator`, or `None` if nobody fills it.
+    pub path: &'static str,
+    /// Whether it needs a first consumer.
+    pub needs: bool,
+    /// Whether its node is decided.
+    pub placed: bool,
+    /// What it waits for.
+    pub message: String,
+}
+
+impl Account {
+    /// What is to be said of a subject now.
+    pub(super) fn of(scene: &Scene, subject: &Key, now: Timestamp) -> Self {
+        let settings = Settings {
+            policy: scene.policy,
+            ..Settings::default()
+        };
+        let mut memory = scene.memories.get(subject).cloned().unwrap_or_default();
+        let turn = turn(&scene.index, subject, &settings, &mut memory, now);
+        let observed = turn.observed;
+        let decision = told(scene, &observed, turn.decision);
+        let diagnosis = diagnose(&scene.index, &observed, &scene.evidence, None, now);
+        let pod = pod_name(subject);
+        let whom = Whom {
+            namespace: &subject.namespace,
+            kind: if scene.index.vm(subject).is_some() { "vm" } else { "vmi" },
+            name: &subject.name,
+            pod: &pod,
+        };
+        let (cause, message, next) = match diagnosis.cause(decision.reason) {
+            Some(finding) => (
+                finding.trouble.name(),
+                finding.message(),
+                finding.next(&subject.namespace),
+            ),
+            None => (
+                decision.reason.name(),
+                decision.message(),
+                decision.reason.next(whom, &decision.about),
+            ),
+        };
+        let (message, next) = match unreadable(scene, subject).filter(|_| decision.reason == Reason::NotAskedFor) {
+            Some(words) => (format!("{message}: {words}"), Reason::OptedOut.next(whom, "")),
+            None => (message, next),
+        };
+        Self {
+            namespace: subject.namespace.to_string(),
+            name: subject.name.to_string(),
+            kind: match whom.kind {
+                "vm" => VirtualMachine::KIND,
+                _ => VirtualMachineInstance::KIND,
+            },
+            state: format!("{:?}", observed.state),
+            action: format!("{:?}", decision.action),
+            reason: decision.reason.name(),
+            message,
+            next,
+            pod: own_pod(scene, &observed),
+            disks: observed.disks.iter().map(|disk| of_disk(disk, &diagnosis)).collect(),
+            cause,
+            fine: diagnosis.findings.is_empty() && decision.reason.fine(),
+            pods: pods(scene, &observed),
+            diagnosis: diagnosis.findings.iter().map(Wrong::of).collect(),
+        }
+    }
+}
+
+impl Wrong {
+    fn of(finding: &Finding) -> Self {
+        Self {
+            reason: finding.trouble.name(),
+            message: finding.message(),
+            disk: (!finding.disk.is_empty()).then(|| finding.disk.to_string()),
+        }
+    }
+}
+
+/// An opt-in annotation that says neither yes nor no counts as absent, which who wrote it can't see.
+fn unreadable(scene: &Scene, subject: &Key) -> Option<String> {
+    let vm = scene.index.vm(subject).map(|vm| vm.meta());
+    let namespace = scene
+        .index
+        .namespace(&subject.namespace)
+        .map(|namespace| namespace.meta());
+    let value = |meta: &Meta| meta.annotation(&format!("{DOMAIN}/provision")).map(str::to_owned);
+    let mut values = vm.into_iter().chain(namespace).filter_map(value);
+    let value = values.find(|value| !matches!(&**value, "true" | "false"))?;
+    Some(format!(
+        "the annotation says {value:?}, which is neither \"true\" nor \"false\""
+    ))
+}
+
+/// The controller's last word, where only it can know: what we would have made has been refused, or given up. Its Events
+/// carry the decision as an annotation.
+fn told(scene: &Scene, observed: &Observed, decision: Decision) -> Decision {
+    if decision.reason != Reason::FirstConsumerNeeded {
+        return decision;
+    }
+    let Some(owner) = &observed.owner else {
+        return decision;
+    };
+    let ours = scene.evidence.events.iter().filter(|event| {
+        event.component() == "first-consumer" && event.about(owner.kind, &observed.subject, &owner.uid.0)
+    });
+    let last = ours.max_by_key(|event| event.last());
+    let reason = |event: &Event| {
+        event
+            .metadata
+            .annotation(&format!("{DOMAIN}/reason"))
+            .map(str::to_owned)
+    };
+    let (action, reason) = match last.and_then(reason).as_deref() {
+        Some("CreateRefused") => (Action::Wait, Reason::CreateRefused),
+        Some("GaveUp") => (Action::None, Reason::GaveUp),
+        _ => return decision,
+    };
+    // The note is the reason's text and what it speaks of.
+    let note = last.map(|event| &*event.message).unwrap_or_default();
+    let about = note.strip_prefix(reason.text()).unwrap_or(note);
+    Decision {
+        action,
+        reason,
+        about: about.trim_start_matches(": ").to_owned(),
+        wake_at: None,
+    }
+}
+
+fn own_pod(scene: &Scene, observed: &Observed) -> Option<OwnPod> {
+    observed.own_pod()?;
+    let name = pod_name(&observed.subject);
+    let pod = scene.index.pod(&observed.subject.sibling(&name))?;
+    Some(OwnPod {
+        name,
+        phase: format!("{:?}", pod.phase()),
+        node: pod.node().map(ToString::to_string),
+    })
+}
+
+/// Our own, KubeVirt's, and a foreign consumer.
+fn pods(scene: &Scene, observed: &Observed) -> Vec<(String, String)> {
+    let subject = &observed.subject;
+    let own = observed.own_pod().map(|_| subject.sibling(&pod_name(subject)));
+    let foreign = observed.foreign_consumer.as_ref().map(|pod| subject.sibling(&pod.name));
+    let launchers = scene
+        .index
+        .launchers(subject)
+        .filter(|pod| pod.live())
+        .map(|pod| pod.meta().key());
+    let mut keys: Vec<Key> = own.into_iter().chain(launchers).chain(foreign).collect();
+    keys.dedup();
+    let pods = keys.iter().filter_map(|key| scene.index.pod(key));
+    pods.map(|pod| (pod.meta().name.to_string(), of_pod(pod))).collect()
+}
+
+fn of_pod(pod: &Pod) -> String {
+    let phase = format!("{:?}", pod.phase());
+    match (pod.scheduled(), pod.node()) {
+        (_, Some(node)) => format!("{phase} on {node}"),
+        (Scheduled::Unschedulable(words), None) => format!("{phase}, no node fits: {words}"),
+        (Scheduled::Gated, None) => format!("{phase}, a scheduling gate holds it"),
+        (Scheduled::Silent, None) => format!("{phase}, no word from {} yet", pod.scheduler()),
+        (Scheduled::Yes, None) => phase,
+    }
+}
+
+fn of_disk(disk: &Disk, diagnosis: &Diagnosis) -> DiskAccount {
+    let claim = disk.claim.as_ref();
+    let filled = claim.is_some_and(|claim| claim.data_volume.is_some());
+    let mut findings = diagnosis.findings.iter();
+    let finding = findings.find(|finding| finding.disk == disk.name);
+    DiskAccount {
+        volume: disk.volume.to_string(),
+        claim: disk.name.to_string(),
+        data_volume: disk.data_volume.map(|_| disk.name.to_string()),
+        data_volume_phase: disk.data_volume.map(DataVolumePhase::name),
+        claim_phase: claim.map(|claim| format!("{:?}", claim.phase)),
+        selected_node: claim
+            .and_then(|claim| claim.selected_node.as_ref())
+            .map(ToString::to_string),
+        path: match claim.filter(|_| filled).map(|claim| claim.path) {
+            None => "None",
+            Some(Path::Legacy) => "Legacy",
+            Some(Path::Populator) => "Populator",
+        },
+        needs: claim.is_some_and(|claim| claim.needs),
+        placed: claim.is_some_and(|claim| claim.placed),
+        message: finding.map_or_else(|| waits_for(disk), Finding::message),
+    }
+}
+
+/// What a disk waits for, if nothing is wrong with it.
+fn waits_for(disk: &Disk) -> String {
+    let Some(claim) = &disk.claim else {
+        return "has no claim yet".into();
+    };
+    let place = claim
+        .selected_node
+        .as_ref()
+        .map(|node| format!(" on {node}"))
+        .unwrap_or_default();
+    let done = matches!(disk.data_volume, None | Some(DataVolumePhase::Succeeded));
+    match claim.phase {
+        ClaimPhase::Lost => "has lost its volume".into(),
+        ClaimPhase::Bound if done => format!("is there{place}"),
+        ClaimPhase::Bound => format!("is bound{place} and not filled yet"),
+        ClaimPhase::Pending if claim.needs => "waits for its first consumer".into(),
+        ClaimPhase::Pending if claim.placed => format!("is being made{place}"),
+        ClaimPhase::Pending if claim.late && claim.data_volume.is_none() => "is placed with the others".into(),
+        ClaimPhase::Pending => "waits to be bound by somebody else".into(),
+    }
+}

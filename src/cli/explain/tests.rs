@@ -1,0 +1,237 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::cli::{Cli, Command};
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_second(1_800_000_000 + seconds).expect("a time")
+}
+
+fn flags(words: &str) -> Explain {
+    use clap::Parser as _;
+    let words = ["first-consumer", "explain"]
+        .into_iter()
+        .chain(words.split_whitespace());
+    match Cli::try_parse_from(words).expect("readable").command {
+        Command::Explain(flags) => *flags,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A halted VM of a Namespace with a disk that waits; `asked` says whether it has opted in.
+fn vm(namespace: &str, name: &str, asked: bool) -> String {
+    let disk = format!("{name}-root");
+    let meta = |name: &str, uid: &str| json!({"name": name, "namespace": namespace, "uid": uid, "creationTimestamp": at(0).to_string()});
+    let mut vm = json!({"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine", "metadata": meta(name, "vm"),
+        "spec": {"template": {"spec": {"domain": {}, "volumes": [{"name": "root", "dataVolume": {"name": disk}}]}}}});
+    vm["metadata"]["annotations"] = json!({"first-consumer.kubevirt.io/provision": asked.to_string()});
+    let data_volume = json!({"apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "DataVolume", "metadata": meta(&disk, "dv"),
+        "status": {"phase": "WaitForFirstConsumer"}});
+    let mut claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta(&disk, "claim"),
+        "spec": {"storageClassName": "late"}, "status": {"phase": "Pending"}});
+    claim["metadata"]["ownerReferences"] =
+        json!([{"kind": "DataVolume", "name": disk, "uid": "dv", "controller": true}]);
+    let class = json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "late"},
+        "provisioner": "example.com/local", "volumeBindingMode": "WaitForFirstConsumer"});
+    [vm, data_volume, claim, class]
+        .map(|object| object.to_string())
+        .concat()
+}
+
+fn scene(text: &str) -> Scene {
+    let (mut index, mut beside) = (Index::default(), Beside::default());
+    files::read_all(&mut index, &mut beside, text, "default").expect("readable");
+    Scene::new(index, beside)
+}
+
+fn told(text: &str, words: &str) -> Explained {
+    let scene = scene(text);
+    explain(&scene, &scene.subjects(), &flags(words), false, at(600))
+}
+
+fn json_of(text: &str, words: &str) -> Value {
+    serde_json::from_str(&told(text, words).text).expect("JSON")
+}
+
+fn event(reason: &str, decision: &str, note: &str, seconds: i64) -> String {
+    json!({"apiVersion": "v1", "kind": "Event", "reason": reason, "message": note,
+        "metadata": {"name": format!("e{seconds}"), "namespace": "ns",
+            "annotations": {"first-consumer.kubevirt.io/reason": decision}},
+        "involvedObject": {"kind": "VirtualMachine", "namespace": "ns", "name": "db", "uid": "vm"},
+        "reportingComponent": "first-consumer", "lastTimestamp": at(seconds).to_string()})
+    .to_string()
+}
+
+#[test]
+fn the_shape_for_programs_is_as_promised() {
+    let found = json_of(&vm("ns", "db", true), "vm/db -o json");
+    let disk = json!({"volume": "root", "claim": "db-root", "dataVolume": "db-root",
+        "dataVolumePhase": "WaitForFirstConsumer", "claimPhase": "Pending", "selectedNode": null, "path": "Legacy",
+        "needs": true, "placed": false, "message": "waits for its first consumer"});
+    let expected = json!({"namespace": "ns", "name": "db", "kind": "VirtualMachine", "state": "Halted", "action": "Create",
+        "reason": "FirstConsumerNeeded", "message": "a disk waits for its first consumer: db-root",
+        "next": "wait; if nothing comes, see whether it runs: kubectl get pods,lease -n first-consumer",
+        "diagnosis": [], "pod": null, "disks": [disk]});
+    assert_eq!(found, expected);
+    let table = json_of(&vm("ns", "db", true), "-o json");
+    assert_eq!(table, json!([expected]));
+    let yaml = told(&vm("ns", "db", true), "vm/db -o yaml").text;
+    assert_eq!(yaml::documents(&yaml).expect("YAML")[0].1["reason"], expected["reason"]);
+}
+
+#[test]
+fn a_table_has_those_that_wait_and_no_failure() {
+    let text = vm("a", "one", true)
+        + &vm("b", "two", false)
+        + &vm("b", "calm", true)
+            .replace("Pending", "Bound")
+            .replace("WaitForFirstConsumer\"}}", "Succeeded\"}}");
+    let found = told(&text, "-A");
+    assert_eq!((found.code, &*found.remarks), (0, &[][..]));
+    let lines: Vec<&str> = found.text.lines().collect();
+    assert_eq!(lines[0], "NAMESPACE   NAME     STATE    CAUSE                 MESSAGE");
+    assert_eq!(
+        lines[1],
+        "a           vm/one   Halted   FirstConsumerNeeded   a disk waits for its first consumer: one-root"
+    );
+    assert_eq!(
+        lines[2],
+        "b           vm/two   Halted   OptedOut              the VM or its Namespace has opted out"
+    );
+    assert_eq!(lines.len(), 3, "{}", found.text);
+    let bare = told(&text, "-n b --no-headers").text;
+    assert!(bare.starts_with("vm/one   Halted"), "{bare}");
+    let nobody = told(
+        &text
+            .replace("\"Pending\"", "\"Bound\"")
+            .replace("\"WaitForFirstConsumer\"}}", "\"Succeeded\"}}"),
+        "-A",
+    );
+    assert_eq!((nobody.text.as_str(), nobody.code, nobody.remarks.len()), ("", 0, 1));
+}
+
+#[test]
+fn who_is_named_and_waits_makes_the_exit_code_one() {
+    assert_eq!(told(&vm("ns", "db", true), "vm/db").code, 1);
+    let calm = vm("ns", "db", true)
+        .replace("Pending", "Bound")
+        .replace("\"WaitForFirstConsumer\"}}", "\"Succeeded\"}}");
+    let calm = told(&calm, "vm/db");
+    assert!(
+        calm.code == 0 && calm.text.contains("Cause:  NothingWaiting: "),
+        "{}",
+        calm.text
+    );
+}
+
+#[test]
+fn what_only_the_controller_knows_comes_from_its_last_event() {
+    let waiting = vm("ns", "db", true);
+    let refused = event(
+        "FirstConsumerRefused",
+        "CreateRefused",
+        "the API server refused the pod: exceeded quota: cpu, requested: 1",
+        10,
+    );
+    let made = event("FirstConsumerCreated", "FirstConsumerNeeded", "Created pod x", 20);
+    let given_up = event(
+        "FirstConsumerFailed",
+        "GaveUp",
+        "the pod has ended too often: 10 times",
+        30,
+    );
+    let reason = |events: &[&String]| {
+        let text = events.iter().fold(waiting.clone(), |text, event| text + event);
+        let found = json_of(&text, "vm/db -o json");
+        [&found["action"], &found["reason"], &found["next"]].map(|value| value.as_str().unwrap_or_default().to_owned())
+    };
+    let quota = "raise it: kubectl edit resourcequota/cpu -n ns";
+    assert_eq!(reason(&[&refused]), ["Wait", "CreateRefused", quota]);
+    assert_eq!(reason(&[&refused, &made])[1], "FirstConsumerNeeded");
+    assert_eq!(reason(&[&given_up, &made, &refused])[..2], ["None", "GaveUp"]);
+    let stranger = refused.replace("\"first-consumer\"", "\"somebody\"");
+    assert_eq!(reason(&[&stranger])[1], "FirstConsumerNeeded");
+    let earlier_life = refused.replace("\"uid\":\"vm\"", "\"uid\":\"before\"");
+    assert_eq!(reason(&[&earlier_life])[1], "FirstConsumerNeeded");
+}
+
+#[test]
+fn the_lease_tells_the_flags_and_the_cdi_config_the_gate() {
+    let unasked = vm("ns", "db", true).replace("first-consumer.kubevirt.io/provision", "other.kubevirt.io/x");
+    assert_eq!(json_of(&unasked, "vm/db -o json")["reason"], "NotAskedFor");
+    let lease = |name: &str| {
+        json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": name,
+        "namespace": "first-consumer", "annotations": {"first-consumer.kubevirt.io/halted-vms": "all"}}})
+    };
+    assert_eq!(
+        json_of(
+            &(unasked.clone() + &lease("first-consumer").to_string()),
+            "vm/db -o json"
+        )["reason"],
+        "FirstConsumerNeeded"
+    );
+    assert_eq!(
+        json_of(&(unasked + &lease("other").to_string()), "vm/db -o json")["reason"],
+        "NotAskedFor"
+    );
+
+    let pending = vm("ns", "db", true).replace("\"phase\":\"WaitForFirstConsumer\"", "\"phase\":\"Pending\"");
+    let config = |gates: &[&str]| {
+        json!({"apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "CDIConfig",
+        "metadata": {"name": "config"}, "spec": {"featureGates": gates}})
+        .to_string()
+    };
+    let diagnosis = |text: &str| json_of(text, "vm/db -o json")["diagnosis"][0]["reason"].clone();
+    assert_eq!(diagnosis(&(pending.clone() + &config(&[]))), "GateOff");
+    assert_eq!(
+        diagnosis(&(pending + &config(&["HonorWaitForFirstConsumer"]))),
+        Value::Null
+    );
+}
+
+#[test]
+fn colour_is_only_in_the_two_words() {
+    let scene = scene(&vm("ns", "db", true));
+    let plain = explain(&scene, &scene.subjects(), &flags("vm/db"), false, at(600)).text;
+    let painted = explain(&scene, &scene.subjects(), &flags("vm/db"), true, at(600)).text;
+    assert!(!plain.contains('\u{1b}'));
+    assert!(
+        painted.contains("\u{1b}[31mCause:\u{1b}[0m  First") && painted.contains("\u{1b}[34mNext:\u{1b}[0m   wait"),
+        "{painted}"
+    );
+    let stripped = ["\u{1b}[31m", "\u{1b}[34m", "\u{1b}[0m"]
+        .iter()
+        .fold(painted, |text, code| text.replace(code, ""));
+    assert_eq!(stripped, plain);
+}
+
+#[tokio::test]
+async fn names_in_files_mean_the_one_namespace_or_that_of_the_flag() {
+    let folder = std::env::temp_dir().join(format!("first-consumer-explain-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let file = folder.join("state.json");
+    let run = async |words: &str| run_at(&flags(&format!("{words} -f {}", file.display())), false, at(600)).await;
+    std::fs::write(&file, vm("a", "db", true)).expect("written");
+    assert_eq!(run("vm/db").await.expect("found").code, 1);
+    assert_eq!(run("-n b vm/db").await.expect_err("not there").code, 3);
+    assert_eq!(run("pod/db").await.expect_err("wrong").code, 2);
+    std::fs::write(&file, vm("a", "db", true) + &vm("b", "db", false)).expect("written");
+    let several = run("vm/db").await.expect_err("two");
+    assert!(
+        several.code == 2 && several.message.contains("--namespace"),
+        "{several}"
+    );
+    assert!(run("-n b vm/db").await.expect("found").text.contains("OptedOut"));
+    assert_eq!(run("").await.expect("a table").text.lines().count(), 3);
+    assert_eq!(run("-n b").await.expect("a table").text.lines().count(), 2);
+    std::fs::write(
+        &file,
+        r#"{"apiVersion":"v1","kind":"Event","metadata":{"name":"e"},"message":7}"#,
+    )
+    .expect("written");
+    let unreadable = run("").await.expect_err("unreadable");
+    assert_eq!(unreadable.code, 2);
+    let says = format!("{}: document 1 (Event e): message: ", file.display());
+    assert!(unreadable.message.starts_with(&says), "{unreadable}");
+    std::fs::remove_dir_all(folder).expect("removed");
+}

@@ -1,0 +1,194 @@
+//! What people read: a short tree a subject, or a table. Lines have at most [`WIDTH`] columns, as far as words allow.
+
+use super::account::{Account, DiskAccount};
+use super::scheduler::verdict;
+
+/// Columns of a line.
+const WIDTH: usize = 100;
+
+/// Trees, with an empty line between them.
+pub(super) fn trees(accounts: &[Account], colour: bool) -> String {
+    accounts
+        .iter()
+        .map(|account| tree(account, colour))
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+/// The subject, its disks and what each waits for, the pods, and then the one cause and the one next step.
+fn tree(account: &Account, colour: bool) -> String {
+    let kind = short(account);
+    let mut text = format!("{kind}/{} in {}: {}\n", account.name, account.namespace, account.state);
+    let disks = account
+        .disks
+        .iter()
+        .map(|disk| (format!("disk {}", disk.claim), of_disk(disk)));
+    let pods = account
+        .pods
+        .iter()
+        .map(|(name, words)| (format!("pod {name}"), words.clone()));
+    let branches: Vec<(String, String)> = disks.chain(pods).collect();
+    for (position, (name, words)) in branches.iter().enumerate() {
+        let last = position + 1 == branches.len();
+        let (branch, below) = if last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
+        branch_lines(&mut text, branch, below, name, words);
+    }
+    let paint = |code: &str, word: &str| {
+        if colour {
+            format!("\u{1b}[{code}m{word}\u{1b}[0m")
+        } else {
+            word.to_owned()
+        }
+    };
+    let (tint, next) = if account.fine { ("32", "34") } else { ("31", "34") };
+    let message = match verdict(&account.message) {
+        Some(verdict) => {
+            let parts = [verdict.before, &verdict.lines.join(", "), verdict.behind];
+            parts
+                .into_iter()
+                .filter(|part| !part.is_empty())
+                .collect::<Vec<_>>()
+                .join(" ")
+        }
+        None => account.message.clone(),
+    };
+    for (word, code, words) in [
+        ("Cause:", tint, format!("{}: {message}", account.cause)),
+        ("Next:", next, account.next.clone()),
+    ] {
+        let wrapped = unbroken(&words, WIDTH - 8);
+        for (position, line) in wrapped.iter().enumerate() {
+            let head = if position == 0 {
+                format!("{}{}", paint(code, word), " ".repeat(8 - word.len()))
+            } else {
+                " ".repeat(8)
+            };
+            push(&mut text, &head, line);
+        }
+    }
+    text
+}
+
+/// One branch: its name and words, and the scheduler's verdict below it.
+fn branch_lines(text: &mut String, branch: &str, below: &str, name: &str, words: &str) {
+    let verdict = verdict(words);
+    let first = verdict.as_ref().map_or(words, |verdict| verdict.before);
+    for (position, line) in wrapped(&format!("{name}  {first}"), WIDTH - 5).iter().enumerate() {
+        let head = if position == 0 {
+            branch.to_owned()
+        } else {
+            format!("{below}  ")
+        };
+        push(text, &head, line);
+    }
+    let Some(verdict) = verdict else {
+        return;
+    };
+    let behind = (!verdict.behind.is_empty()).then(|| verdict.behind.to_owned());
+    for line in verdict.lines.iter().chain(&behind) {
+        for line in wrapped(line, WIDTH - 7) {
+            push(text, &format!("{below}    "), &line);
+        }
+    }
+}
+
+fn push(text: &mut String, head: &str, line: &str) {
+    text.push_str(head);
+    text.push_str(line);
+    text.push('\n');
+}
+
+fn of_disk(disk: &DiskAccount) -> String {
+    let phase = |kind: &str, phase: &Option<String>| match phase.as_deref() {
+        Some("") => Some(format!("{kind} without phase")),
+        Some(phase) => Some(format!("{kind} {phase}")),
+        None => None,
+    };
+    let phases = [phase("dv", &disk.data_volume_phase), phase("pvc", &disk.claim_phase)];
+    let phases: Vec<String> = phases.into_iter().flatten().collect();
+    match &*phases {
+        [] => disk.message.clone(),
+        phases => format!("{}: {}", phases.join(", "), disk.message),
+    }
+}
+
+/// The subjects that wait, one a line.
+pub(super) fn table(accounts: &[Account], namespaces: bool, headers: bool) -> String {
+    if accounts.is_empty() {
+        return String::new();
+    }
+    let heading = ["NAMESPACE", "NAME", "STATE", "CAUSE", "MESSAGE"].map(str::to_owned);
+    let row = |account: &Account| {
+        let name = format!("{}/{}", short(account), account.name);
+        [
+            account.namespace.clone(),
+            name,
+            account.state.clone(),
+            account.cause.clone(),
+            account.message.clone(),
+        ]
+    };
+    let rows: Vec<[String; 5]> = headers
+        .then_some(heading)
+        .into_iter()
+        .chain(accounts.iter().map(row))
+        .collect();
+    let from = usize::from(!namespaces);
+    let columns = rows.first().map_or(0, |row| row.len() - 1);
+    let widths: Vec<usize> = (0..columns)
+        .map(|column| rows.iter().map(|row| width(&row[column])).max().unwrap_or_default())
+        .collect();
+    let mut text = String::new();
+    for row in &rows {
+        let mut line = String::new();
+        for (cell, width_of) in row.iter().zip(&widths).skip(from) {
+            line.push_str(cell);
+            line.push_str(&" ".repeat(width_of - width(cell) + 3));
+        }
+        let room = WIDTH.saturating_sub(width(&line)).max(20);
+        line.push_str(&cut(&row[columns], room));
+        push(&mut text, "", line.trim_end());
+    }
+    text
+}
+
+fn short(account: &Account) -> &'static str {
+    match account.kind {
+        "VirtualMachine" => "vm",
+        _ => "vmi",
+    }
+}
+
+fn width(text: &str) -> usize {
+    text.chars().count()
+}
+
+fn cut(text: &str, room: usize) -> String {
+    if width(text) <= room {
+        return text.to_owned();
+    }
+    text.chars().take(room - 1).chain(['…']).collect()
+}
+
+/// As [`wrapped`], but a command has a line of its own if it fits there and not behind its explanation: it is copied.
+fn unbroken(text: &str, room: usize) -> Vec<String> {
+    match text.split_once(": kubectl ") {
+        Some((why, command)) if width(text) > room => {
+            let command = format!("kubectl {command}");
+            [wrapped(&format!("{why}:"), room), wrapped(&command, room)].concat()
+        }
+        _ => wrapped(text, room),
+    }
+}
+
+/// Lines of at most `room` columns, broken between words; a longer word has its own line.
+fn wrapped(text: &str, room: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if width(line) + 1 + width(word) <= room => line.extend([" ", word]),
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}

@@ -1,0 +1,113 @@
+//! What a person can do about a decision.
+
+use super::Reason;
+
+/// Whom a decision is about, in kubectl's words.
+#[derive(Clone, Copy, Debug)]
+pub struct Whom<'a> {
+    /// Its Namespace.
+    pub namespace: &'a str,
+    /// `vm` or `vmi`.
+    pub kind: &'a str,
+    /// Its name.
+    pub name: &'a str,
+    /// The name that its pod has or would have.
+    pub pod: &'a str,
+}
+
+impl Reason {
+    /// What a person can do about it, or what to look at: an object or a command is named. `about` is what the decision
+    /// speaks of ([`crate::decide::Decision::about`]); where that begins with a name, it is used.
+    #[must_use]
+    pub fn next(self, whom: Whom, about: &str) -> String {
+        let Whom {
+            namespace,
+            kind,
+            name,
+            pod,
+        } = whom;
+        let first = about.split([' ', ',', ':']).next().unwrap_or_default();
+        match self {
+            Self::SubjectDeleted => format!("nothing; it is going: kubectl get {kind}/{name} -n {namespace}"),
+            Self::DiskDeleted => {
+                format!("wait until it is gone: kubectl describe pvc/{first} dv/{first} -n {namespace}")
+            }
+            Self::NameConflict => format!("delete or rename one: kubectl describe vm/{name} vmi/{name} -n {namespace}"),
+            Self::LauncherPresent | Self::Served | Self::NothingWaiting => {
+                format!("nothing is missing; to look at it: kubectl get {kind}/{name} pvc -n {namespace}")
+            }
+            Self::ForeignConsumer => format!("help or delete that pod: kubectl describe pod/{first} -n {namespace}"),
+            Self::DataVolumeFailed | Self::SiblingImporting => format!("kubectl describe dv/{first} -n {namespace}"),
+            Self::OptedOut => format!(
+                "to have it served: kubectl annotate {kind}/{name} -n {namespace} --overwrite {}",
+                asking()
+            ),
+            Self::NotAskedFor => format!(
+                "start the VM, or ask: kubectl annotate {kind}/{name} -n {namespace} {}",
+                asking()
+            ),
+            Self::LeftToVirtController => format!("kubectl describe vmi/{name} -n {namespace}"),
+            Self::SwitchedOff => {
+                "change --halted-vms or --started-vms: kubectl edit deployment/first-consumer -n first-consumer".into()
+            }
+            Self::MigrationTarget => format!("kubectl get vmim -n {namespace}"),
+            Self::ClaimMissing => format!("kubectl get pvc/{first} dv/{first} -n {namespace}"),
+            Self::ClaimLost | Self::SiblingBinding => format!("kubectl describe pvc/{first} -n {namespace}"),
+            Self::ClaimInUse => {
+                let user = about.rsplit(' ').next().unwrap_or_default();
+                format!("kubectl describe pod/{user} -n {namespace}")
+            }
+            Self::SharedDiskServedElsewhere | Self::WaitingForPeer => {
+                let other = about.split(' ').find_map(|word| word.split_once('/'));
+                let (home, other) = other.unwrap_or((namespace, name));
+                format!("kubectl first-consumer explain vm/{other} -n {home}")
+            }
+            Self::ExpansionPending => {
+                format!("kubectl get {kind}/{name} -n {namespace} -o jsonpath={{.spec.instancetype}}")
+            }
+            Self::CannotRender => format!("correct it: kubectl edit {kind}/{name} -n {namespace}"),
+            Self::PodTerminating
+            | Self::WaitingForScheduler
+            | Self::SchedulingGated
+            | Self::WaitingForVolumes
+            | Self::PodFinished
+            | Self::GaveUp => format!("kubectl describe pod/{pod} -n {namespace}"),
+            Self::Unschedulable => {
+                format!("make room or change the placement: kubectl edit {kind}/{name} -n {namespace}")
+            }
+            Self::CreateRefused => match super::quota(about) {
+                Some(quota) => format!("raise it: kubectl edit resourcequota/{quota} -n {namespace}"),
+                None => format!("kubectl describe quota,limitrange -n {namespace}; kubectl get priorityclass"),
+            },
+            Self::NameTaken => format!("rename or delete that pod: kubectl get pod/{pod} -n {namespace} -o yaml"),
+            Self::OwnerReplaced
+            | Self::PlacementChanged
+            | Self::DisksChanged
+            | Self::BackingOff
+            | Self::FirstConsumerNeeded => {
+                "wait; if nothing comes, see whether it runs: kubectl get pods,lease -n first-consumer".into()
+            }
+        }
+    }
+
+    /// Whether nothing waits and nothing fails, as far as the decision knows.
+    #[must_use]
+    pub fn fine(self) -> bool {
+        matches!(
+            self,
+            Self::SubjectDeleted | Self::LauncherPresent | Self::Served | Self::NothingWaiting
+        )
+    }
+}
+
+/// The annotation that opts in, as kubectl takes it.
+fn asking() -> String {
+    format!("{}/provision=true", crate::name::DOMAIN)
+}
+
+/// The quota that a refusal names (Kubernetes `admission/plugin/resourcequota`: `exceeded quota: NAME, requested: ...`).
+#[must_use]
+pub fn quota(words: &str) -> Option<&str> {
+    let (_, rest) = words.split_once("exceeded quota: ")?;
+    rest.split(',').next()
+}
