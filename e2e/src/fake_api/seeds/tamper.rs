@@ -77,8 +77,12 @@ impl Tamper {
             }
             Self::BesideLauncher => {
                 let labels = json!({"kubevirt.io": "virt-launcher", "vm.kubevirt.io/name": "z"});
-                create(&theirs, &foreign("l", labels)).await?;
-                scene.advance(Duration::from_secs(5)).await;
+                let launcher = create(&theirs, &foreign("l", labels)).await?;
+                let told = (scene.user().as_str().into(), launcher.uid().unwrap_or_default());
+                while !scene.api.told().contains_key(&told) {
+                    scene.advance(Duration::from_secs(1)).await;
+                }
+                scene.advance(Duration::from_secs(1)).await;
                 let made = create(&ours, &own("x")).await?;
                 delete(&ours, &made).await?;
                 theirs.delete("l", &DeleteParams::default()).await?;
