@@ -119,8 +119,10 @@ fn data_volume_failed(case: &Case) -> Option<Decision> {
     let failed = |disk: &&Disk| disk.data_volume == Some(DataVolumePhase::Failed);
     let disk = case.observed.disks.iter().find(failed)?;
     let words = disk.data_volume_words.iter().filter(|words| !words.is_empty());
-    let words: String = words.map(|words| format!(", {words}")).collect();
-    Some(none(Reason::DataVolumeFailed, &format!("{}{words}", disk.name)))
+    let told: Vec<&str> = std::iter::once(&*disk.name)
+        .chain(words.map(|words| &**words))
+        .collect();
+    Some(none(Reason::DataVolumeFailed, &told.join(", ")))
 }
 
 /// 7: no claim needs a consumer, and a pod that is there has done its work.
