@@ -28,13 +28,13 @@ fn pods(api: &FakeApi) -> Api<Pod> {
     Api::namespaced(api.client("somebody"), "ns")
 }
 
-fn pod(meta: Value, spec: Value) -> Pod {
+fn pod(meta: &Value, spec: &Value) -> Pod {
     let mut pod = json!({"metadata": meta, "spec": {"containers": []}});
-    json_patch::merge(&mut pod["spec"], &spec);
+    json_patch::merge(&mut pod["spec"], spec);
     of(pod)
 }
 
-async fn create(api: &Api<Pod>, meta: Value, spec: Value) -> Pod {
+async fn create(api: &Api<Pod>, meta: &Value, spec: &Value) -> Pod {
     api.create(&PostParams::default(), &pod(meta, spec)).await.unwrap()
 }
 
@@ -50,18 +50,22 @@ fn refusal<T>(result: kube::Result<T>) -> (u16, String) {
 async fn a_name_is_taken_once_and_can_be_left_to_the_server() {
     let server = server().await;
     let api = pods(&server);
-    let made = create(&api, json!({"name": "a"}), json!({})).await;
+    let made = create(&api, &json!({"name": "a"}), &json!({})).await;
     assert!(made.uid().is_some() && made.resource_version().is_some() && made.creation_timestamp().is_some());
     let again = api
-        .create(&PostParams::default(), &pod(json!({"name": "a"}), json!({})))
+        .create(&PostParams::default(), &pod(&json!({"name": "a"}), &json!({})))
         .await;
     assert_eq!(refusal(again), (409, "AlreadyExists".to_owned()));
-    let first = create(&api, json!({"generateName": "g-"}), json!({})).await.name_any();
-    let second = create(&api, json!({"generateName": "g-"}), json!({})).await.name_any();
+    let first = create(&api, &json!({"generateName": "g-"}), &json!({}))
+        .await
+        .name_any();
+    let second = create(&api, &json!({"generateName": "g-"}), &json!({}))
+        .await
+        .name_any();
     assert!(first.starts_with("g-") && second.starts_with("g-") && first != second);
     let elsewhere = Api::<Pod>::namespaced(server.client("somebody"), "nowhere");
     let lost = elsewhere
-        .create(&PostParams::default(), &pod(json!({"name": "a"}), json!({})))
+        .create(&PostParams::default(), &pod(&json!({"name": "a"}), &json!({})))
         .await;
     assert_eq!(refusal(lost).0, 404);
 }
@@ -69,7 +73,7 @@ async fn a_name_is_taken_once_and_can_be_left_to_the_server() {
 #[tokio::test(start_paused = true)]
 async fn an_update_of_an_old_version_is_a_conflict_and_no_change_is_no_version() {
     let api = pods(&server().await);
-    let old = create(&api, json!({"name": "a"}), json!({})).await;
+    let old = create(&api, &json!({"name": "a"}), &json!({})).await;
     let label = |value: &str| Patch::Merge(json!({"metadata": {"labels": {"a": value}}}));
     let new = api.patch("a", &PatchParams::default(), &label("b")).await.unwrap();
     assert_eq!(refusal(api.replace("a", &PostParams::default(), &old).await).0, 409);
@@ -93,7 +97,7 @@ async fn an_update_of_an_old_version_is_a_conflict_and_no_change_is_no_version()
 #[tokio::test(start_paused = true)]
 async fn a_delete_names_its_uid_and_a_running_pod_has_a_grace_period() {
     let api = pods(&server().await);
-    create(&api, json!({"name": "a"}), json!({})).await;
+    create(&api, &json!({"name": "a"}), &json!({})).await;
     let other = DeleteParams::default().preconditions(Preconditions {
         uid: Some("other".to_owned()),
         resource_version: None,
@@ -102,7 +106,7 @@ async fn a_delete_names_its_uid_and_a_running_pod_has_a_grace_period() {
     api.delete("a", &DeleteParams::default()).await.unwrap();
     assert_eq!(refusal(api.get("a").await).0, 404, "a pod without a node goes at once");
 
-    create(&api, json!({"name": "b"}), json!({"nodeName": "n"})).await;
+    create(&api, &json!({"name": "b"}), &json!({"nodeName": "n"})).await;
     api.delete("b", &DeleteParams::default()).await.unwrap();
     assert!(api.get("b").await.unwrap().metadata.deletion_timestamp.is_some());
     api.delete("b", &DeleteParams::default().grace_period(0)).await.unwrap();
@@ -110,8 +114,8 @@ async fn a_delete_names_its_uid_and_a_running_pod_has_a_grace_period() {
 
     create(
         &api,
-        json!({"name": "c", "finalizers": ["example.com/hold"]}),
-        json!({}),
+        &json!({"name": "c", "finalizers": ["example.com/hold"]}),
+        &json!({}),
     )
     .await;
     api.delete("c", &DeleteParams::default()).await.unwrap();
@@ -125,10 +129,15 @@ async fn a_delete_names_its_uid_and_a_running_pod_has_a_grace_period() {
 async fn what_loses_its_owner_or_its_namespace_is_collected() {
     let server = server().await;
     let api = pods(&server);
-    let owner = create(&api, json!({"name": "owner"}), json!({})).await;
+    let owner = create(&api, &json!({"name": "owner"}), &json!({})).await;
     let reference = json!([{"apiVersion": "v1", "kind": "Pod", "name": "owner", "uid": owner.uid()}]);
-    create(&api, json!({"name": "owned", "ownerReferences": reference}), json!({})).await;
-    create(&api, json!({"name": "free"}), json!({})).await;
+    create(
+        &api,
+        &json!({"name": "owned", "ownerReferences": reference}),
+        &json!({}),
+    )
+    .await;
+    create(&api, &json!({"name": "free"}), &json!({})).await;
     api.delete("owner", &DeleteParams::default()).await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
     let left = api.list(&ListParams::default()).await.unwrap();
@@ -147,8 +156,8 @@ async fn pages_and_selectors() {
         let app = if number % 2 == 0 { "even" } else { "odd" };
         create(
             &api,
-            json!({"name": format!("p{number}"), "labels": {"app": app}}),
-            json!({}),
+            &json!({"name": format!("p{number}"), "labels": {"app": app}}),
+            &json!({}),
         )
         .await;
     }
@@ -171,8 +180,8 @@ async fn pages_and_selectors() {
 async fn a_watch_goes_on_from_a_version_tells_bookmarks_and_ends_in_time() {
     let server = server().await;
     let api = pods(&server);
-    let first = create(&api, json!({"name": "a"}), json!({})).await;
-    create(&api, json!({"name": "b"}), json!({})).await;
+    let first = create(&api, &json!({"name": "a"}), &json!({})).await;
+    create(&api, &json!({"name": "b"}), &json!({})).await;
     let version = first.resource_version().unwrap();
     let parameters = WatchParams::default().timeout(90);
     let events = api.watch(&parameters, &version).await.unwrap();
@@ -198,7 +207,7 @@ async fn a_watch_goes_on_from_a_version_tells_bookmarks_and_ends_in_time() {
 #[tokio::test(start_paused = true)]
 async fn a_streaming_list_ends_with_a_bookmark() {
     let server = server().await;
-    create(&pods(&server), json!({"name": "a"}), json!({})).await;
+    create(&pods(&server), &json!({"name": "a"}), &json!({})).await;
     let stream = kube::runtime::watcher(pods(&server), watcher::Config::default().streaming_lists());
     pin_mut!(stream);
     assert!(matches!(stream.next().await, Some(Ok(Event::Init))));
@@ -215,7 +224,7 @@ async fn a_pod_can_be_refused_a_kind_can_be_missing_and_calls_are_noted() {
             .map(|name| format!("{name} is too many"))
     })));
     let refused = pods(&server)
-        .create(&PostParams::default(), &pod(json!({"name": "a"}), json!({})))
+        .create(&PostParams::default(), &pod(&json!({"name": "a"}), &json!({})))
         .await;
     assert_eq!(refusal(refused).0, 403);
     server.install("persistentvolumeclaims", false);
@@ -232,7 +241,7 @@ async fn a_pod_can_be_refused_a_kind_can_be_missing_and_calls_are_noted() {
 #[tokio::test]
 async fn it_can_be_reached_from_other_processes() {
     let server = server().await;
-    create(&pods(&server), json!({"name": "a"}), json!({})).await;
+    create(&pods(&server), &json!({"name": "a"}), &json!({})).await;
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let serving = tokio::spawn(server::serve(server, listener));

@@ -60,9 +60,9 @@ impl<'a> Acts<'a> {
     /// One act.
     pub async fn act(&mut self, scene: &mut Scene, settings: &Settings) {
         match self.rng.u8(0..12) {
-            0..=3 => self.to_a_vm(&mut scene.api.store()),
-            4 | 5 => self.to_a_disk(&mut scene.api.store()),
-            6 => self.to_our_pod(&mut scene.api.store()),
+            0..=3 => self.touch_vm(&mut scene.api.store()),
+            4 | 5 => self.touch_disk(&mut scene.api.store()),
+            6 => self.touch_our_pod(&mut scene.api.store()),
             7 => self.crash(scene, settings),
             8 => {
                 self.say(scene, || "another replica of ours starts, and leads as well".to_owned());
@@ -128,7 +128,7 @@ impl<'a> Acts<'a> {
         let _ = store.delete(&id(kind, name), &Deletion::default(), &self.people);
     }
 
-    fn to_a_vm(&mut self, store: &mut Store) {
+    fn touch_vm(&mut self, store: &mut Store) {
         let machine = &self.plan.machines[self.rng.usize(0..self.plan.machines.len())];
         let name = machine.name.as_str();
         let seen = store.get(Kind::VirtualMachine, "ns", name).map(|vm| Vm {
@@ -178,7 +178,7 @@ impl<'a> Acts<'a> {
         }
     }
 
-    fn to_a_disk(&mut self, store: &mut Store) {
+    fn touch_disk(&mut self, store: &mut Store) {
         let disks: Vec<&Disk> = self.plan.machines.iter().flat_map(|machine| &machine.disks).collect();
         let disk = disks[self.rng.usize(0..disks.len())];
         let there = store.get(Kind::DataVolume, "ns", &disk.name).is_some();
@@ -197,7 +197,7 @@ impl<'a> Acts<'a> {
         }
     }
 
-    fn to_our_pod(&mut self, store: &mut Store) {
+    fn touch_our_pod(&mut self, store: &mut Store) {
         let own = store
             .list(Kind::Pod, "ns", None)
             .find(|(_, pod)| !pod["metadata"]["labels"][MANAGED].is_null());

@@ -115,7 +115,9 @@ impl Plan {
             machines[1].shared = machines[0].disks.first().map(|disk| disk.name.clone());
         }
         if rng.u8(0..8) == 0 {
-            machines.iter_mut().for_each(|machine| machine.apart = true);
+            for machine in &mut machines {
+                machine.apart = true;
+            }
         }
         let mut rate = || [0, 0, 2, 5, 15][rng.usize(0..5)];
         let rates = Rates {

@@ -27,7 +27,7 @@ pub fn wrong(store: &Store) -> Option<String> {
         };
         // Whoever uses it has heard from the scheduler that no node fits.
         let hopeless = |pod: &&Arc<Value>| lists(pod, &claim) && unschedulable(pod);
-        if !pods.iter().any(|pod| hopeless(&pod)) {
+        if !pods.iter().any(hopeless) {
             let name = &id.name;
             return Some(format!(
                 "every waiting claim is placed in the end: {claim} of VM {name} waits"

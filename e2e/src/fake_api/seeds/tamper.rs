@@ -54,11 +54,11 @@ impl Tamper {
                 ours.delete("x", &DeleteParams::default()).await?;
             }
             Self::DeletesForeign => {
-                let made = create(&theirs, &foreign("x", json!({}))).await?;
+                let made = create(&theirs, &foreign("x", &json!({}))).await?;
                 delete(&ours, &made).await?;
             }
             Self::CreatesUnlabelled => {
-                let made = create(&ours, &foreign("x", json!({}))).await?;
+                let made = create(&ours, &foreign("x", &json!({}))).await?;
                 theirs.delete(&made.name_any(), &DeleteParams::default()).await?;
             }
             Self::CreatesTwice => {
@@ -77,8 +77,12 @@ impl Tamper {
             }
             Self::BesideLauncher => {
                 let labels = json!({"kubevirt.io": "virt-launcher", "vm.kubevirt.io/name": "z"});
-                create(&theirs, &foreign("l", labels)).await?;
-                scene.advance(Duration::from_secs(5)).await;
+                let launcher = create(&theirs, &foreign("l", &labels)).await?;
+                let told = (scene.user().as_str().into(), launcher.uid().unwrap_or_default());
+                while !scene.api.told().contains_key(&told) {
+                    scene.advance(Duration::from_secs(1)).await;
+                }
+                scene.advance(Duration::from_secs(1)).await;
                 let made = create(&ours, &own("x")).await?;
                 delete(&ours, &made).await?;
                 theirs.delete("l", &DeleteParams::default()).await?;
@@ -109,12 +113,12 @@ async fn delete(api: &Api<DynamicObject>, pod: &DynamicObject) -> Result<()> {
 
 /// A pod like ours, for a VM that is not there and so is nobody's business. A gate keeps it from being scheduled.
 fn own(name: &str) -> Value {
-    let mut pod = foreign(name, json!({"first-consumer.kubevirt.io/managed": "true"}));
+    let mut pod = foreign(name, &json!({"first-consumer.kubevirt.io/managed": "true"}));
     pod["metadata"]["annotations"] = json!({"first-consumer.kubevirt.io/subject": "VirtualMachine/z"});
     pod
 }
 
-fn foreign(name: &str, labels: Value) -> Value {
+fn foreign(name: &str, labels: &Value) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels},
         "spec": {

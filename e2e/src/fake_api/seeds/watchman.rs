@@ -241,16 +241,16 @@ impl Notes {
             };
             let wishes = Wishes::of(body);
             let row = rows.entry((&call.user, vm)).or_default();
-            let Some((at, last)) = row.last.replace((call.answered, wishes.clone())) else {
+            let Some((at, before)) = row.last.replace((call.answered, wishes.clone())) else {
                 row.made = 1;
                 continue;
             };
             let lag = Duration::from_secs(LAGS_AT_MOST.as_secs());
             let reset =
-                last.owner != wishes.owner || self.was_bound(vm, at.checked_sub(lag).unwrap_or(at), call.received);
+                before.owner != wishes.owner || self.was_bound(vm, at.checked_sub(lag).unwrap_or(at), call.received);
             if reset {
                 row.made = 1;
-            } else if last == wishes {
+            } else if before == wishes {
                 let least = Duration::from_secs(5 << row.made.saturating_sub(1).min(6)).min(Duration::from_mins(5));
                 if add(at, least) > call.received {
                     let text = format!(

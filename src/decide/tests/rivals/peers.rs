@@ -331,7 +331,8 @@ fn a_pod_that_is_replaced_counts_as_unaware_until_it_is_gone() {
 
 #[test]
 fn a_pod_that_has_its_node_or_has_ended_is_not_waited_for_when_it_goes() {
-    let changes: [(&str, fn(&mut Situation)); 2] = [
+    type Change = fn(&mut Situation);
+    let changes: [(&str, Change); 2] = [
         ("placed", |situation| {
             for name in ["root", "data"] {
                 situation.claim(&with_node(claim(name, "late")));
