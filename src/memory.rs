@@ -25,6 +25,13 @@ pub const MOST_ATTEMPTS: u32 = 10;
 /// How long a created pod is believed in before the watch has shown it.
 const ASSUMED_FOR: Duration = Duration::from_secs(10);
 
+/// How many changes of placement or claims in a row need no distance between the pods that are made for them.
+const MOST_CHANGES: usize = 8;
+
+/// How long a pod that we have deleted may still get its node: the scheduler's last write may be on the way to it, or the
+/// watch's word of it on the way to us.
+const SETTLES_FOR: Duration = Duration::from_secs(2);
+
 /// How long to leave an API server alone that did not answer.
 const SILENCE: Growing = Growing {
     first: Duration::from_secs(1),
@@ -71,8 +78,10 @@ pub struct Memory {
     pub finished_since: Option<Timestamp>,
     gap_until: Option<Timestamp>,
     creations: u32,
-    /// Whether the next pod follows one that made room for it (row 13), and so needs no distance.
+    /// Whether the next pod follows one that made room for it (row 13).
     replaces: bool,
+    /// What pods have been made for since the last time that all claims were bound.
+    made_for: Vec<Wishes>,
     /// The last refusal, while it counts.
     pub refusal: Option<Refused>,
     refusals: u32,
@@ -89,6 +98,8 @@ pub struct Memory {
     created: Option<(Uid, Timestamp)>,
     /// The pod whose deletion the API has confirmed last.
     deleted: Option<Uid>,
+    /// Until when it may still get its node.
+    settles_until: Option<Timestamp>,
     /// What is known of the expansion of the VM's template.
     pub expansion: Expansion,
     /// Since when what a diagnosis has to wait for has been so.
@@ -176,6 +187,7 @@ impl Memory {
             self.gap_until = None;
             self.creations = 0;
             self.next_attempt = None;
+            self.made_for.clear();
         }
         let wishes = Wishes::of(observed);
         let other = |refused: &Refused| refused.wishes != wishes || refused.allowance != observed.allowance;
@@ -197,11 +209,13 @@ impl Memory {
         }
         match outcome {
             Outcome::Created(pod) => {
-                if !std::mem::take(&mut self.replaces) {
-                    self.creations += 1;
-                    self.gap_until = now
-                        .checked_add(jittered(GAP.after(self.creations), &pod.meta().uid))
-                        .ok();
+                self.creations += u32::from(!self.exempt(observed));
+                self.replaces = false;
+                let gap = jittered(GAP.after(self.creations), &pod.meta().uid);
+                self.gap_until = now.checked_add(gap).ok();
+                let wishes = Wishes::of(observed);
+                if !self.made_for.contains(&wishes) {
+                    self.made_for.push(wishes);
                 }
                 self.refusal = None;
                 self.refusals = 0;
@@ -234,6 +248,8 @@ impl Memory {
                 self.replaces = replaced;
                 self.assumed = None;
                 self.deleted = Some(uid);
+                let settles_until = now.checked_add(SETTLES_FOR).ok();
+                self.settles_until = settles_until.filter(|_| observed.awaits_node());
                 self.next_attempt = next_attempt.or(self.next_attempt);
                 if self.next_attempt.is_some_and(|attempt| attempt > MOST_ATTEMPTS) {
                     self.gave_up_on = Some(Wishes::of(observed));
@@ -251,8 +267,20 @@ impl Memory {
 
     /// Until when no pod is made, because the last one was made a short time ago.
     #[must_use]
-    pub fn gap(&self, now: Timestamp) -> Option<Timestamp> {
-        self.gap_until.filter(|until| now < *until && !self.replaces)
+    pub fn gap(&self, observed: &Observed, now: Timestamp) -> Option<Timestamp> {
+        self.gap_until.filter(|until| now < *until && !self.exempt(observed))
+    }
+
+    /// Whether the next pod follows a change, which counts once: wishes that come back, or change all the time, are
+    /// nobody's edit.
+    fn exempt(&self, observed: &Observed) -> bool {
+        self.replaces && self.made_for.len() < MOST_CHANGES && !self.made_for.contains(&Wishes::of(observed))
+    }
+
+    /// Until when a pod that we have deleted may still get its node.
+    #[must_use]
+    pub fn settling(&self, now: Timestamp) -> Option<Timestamp> {
+        self.settles_until.filter(|until| now < *until)
     }
 
     /// The pod that we made and that the watch has not shown yet, and until when that is believed.

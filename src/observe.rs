@@ -193,6 +193,12 @@ impl Observed {
         self.claims().any(|claim| claim.needs)
     }
 
+    /// Whether the scheduler may be choosing a node for the own pod.
+    #[must_use]
+    pub fn awaits_node(&self) -> bool {
+        self.needs() && self.own_pod().is_some_and(|pod| !pod.finished())
+    }
+
     /// The own pod.
     #[must_use]
     pub fn own_pod(&self) -> Option<&OwnPod> {

@@ -53,7 +53,8 @@ async fn create(client: &Client, subject: &Key, pod: &serde_json::Value) -> Outc
     }
 }
 
-/// Deletes the pod if it is still the one that was decided about; one that is gone or another's is deleted already.
+/// Deletes the pod if it is still the one that was decided about; one that is gone is deleted already. A conflict may be
+/// the name of another pod by now, or anything else: the watch will show which, and it is decided again.
 /// Whether a finalizer holds it.
 async fn delete(client: &Client, subject: &Key, name: &str, uid: &Uid) -> Result<bool, CallError> {
     let parameters = DeleteParams {
@@ -68,7 +69,40 @@ async fn delete(client: &Client, subject: &Key, name: &str, uid: &Uid) -> Result
     match timed(CALL_LIMIT, api.delete(name, &parameters)).await {
         // The answer is the pod as it was; one without finalizers is gone by now.
         Ok(answer) => Ok(answer.left().is_some_and(|pod| !pod.finalizers().is_empty())),
-        Err(error) if matches!(error.code(), Some(404 | 409)) => Ok(false),
+        Err(error) if error.code() == Some(404) => Ok(false),
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::Method;
+
+    use super::*;
+    use crate::cluster::test_server::{TestServer, status};
+
+    async fn deleted(code: u16) -> Outcome {
+        let server = TestServer::start(move |_| status(code, "no")).await;
+        let client = Client::try_from(server.config()).unwrap();
+        let effect = Effect::Delete {
+            name: "first-consumer-db-1".to_owned(),
+            uid: "u-1".into(),
+            replaced: false,
+            next_attempt: None,
+        };
+        let outcome = execute(&client, &Key::new("ns", "db"), effect).await;
+        let asked = &server.requests()[0];
+        assert_eq!(
+            (&asked.method, &asked.body["preconditions"]["uid"]),
+            (&Method::DELETE, &"u-1".into())
+        );
+        outcome.expect("a write")
+    }
+
+    #[tokio::test]
+    async fn a_delete_that_meets_a_conflict_has_not_deleted() {
+        assert!(matches!(deleted(409).await, Outcome::Unanswered(text) if text.contains("409")));
+        assert!(matches!(deleted(500).await, Outcome::Unanswered(_)));
+        assert!(matches!(deleted(404).await, Outcome::Deleted { held: false, .. }));
     }
 }

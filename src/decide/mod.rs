@@ -130,11 +130,17 @@ pub fn turn(index: &Index, subject: &Key, settings: &Settings, memory: &mut Memo
     let mut decision = decide(&observed, memory, now);
     let mut effect = effect(&decision, &observed, memory, &settings.pod, now);
     let silent_until = memory.silence(now).map(|(until, _)| until);
-    let standing = rivals::standing(&decision, &observed, silent_until.is_some());
+    let settling = memory.settling(now).filter(|_| !observed.peers.others.is_empty());
+    let going = match (&effect, observed.own_pod()) {
+        // Until it is gone, the scheduler goes by what it says.
+        (Effect::Delete { .. }, Some(pod)) if observed.awaits_node() => Some(pod.marks.domains.clone()),
+        _ => settling.map(|_| observed.peers.domains.clone()),
+    };
+    let standing = rivals::standing(&decision, &observed, silent_until.is_some(), going);
     if silent_until.is_some() {
         effect = Effect::Nothing;
     }
-    decision.wake_at = [decision.wake_at, believed_until, silent_until]
+    decision.wake_at = [decision.wake_at, believed_until, silent_until, settling]
         .into_iter()
         .flatten()
         .min();

@@ -7,7 +7,7 @@ use crate::index::{Index, Standing};
 use crate::memory::Memory;
 use crate::name::Key;
 use crate::observe::{Observed, Rival, observe};
-use crate::placement::Refusal;
+use crate::placement::{Domains, Refusal};
 use crate::policy::{MadeFor, Permission, Policy};
 use crate::reason::Reason;
 
@@ -77,8 +77,13 @@ fn started(permission: Permission) -> bool {
 }
 
 /// What others have to know of a decision that the objects do not show them. `silent` says that nothing is written for
-/// now.
-pub(super) fn standing(decision: &Decision, observed: &Observed, silent: bool) -> Option<Standing> {
+/// now, `going` where a pod may still get its node although it is being deleted, or just has been: not in these domains.
+pub(super) fn standing(
+    decision: &Decision,
+    observed: &Observed,
+    silent: bool,
+    going: Option<Domains>,
+) -> Option<Standing> {
     match (decision.action, decision.reason) {
         (Action::Create, _) if silent => Some(Standing::HeldBack),
         (Action::Create, _) => Some(Standing::Acting(observed.peers.domains.clone())),
@@ -86,6 +91,7 @@ pub(super) fn standing(decision: &Decision, observed: &Observed, silent: bool) -
             let known = observed.own_pod().map(|pod| pod.marks.domains.clone());
             Some(Standing::Acting(known.unwrap_or_default()))
         }
+        _ if going.is_some() => going.map(Standing::Acting),
         (
             _,
             Reason::SharedDiskServedElsewhere

@@ -373,7 +373,7 @@ fn create_refused(case: &Case) -> Option<Decision> {
 
 /// 17: the last one was made a short time ago.
 fn backing_off(case: &Case) -> Option<Decision> {
-    let until = case.memory.gap(case.now)?;
+    let until = case.memory.gap(case.observed, case.now)?;
     Some(Decision {
         wake_at: Some(until),
         ..wait(Reason::BackingOff, "")

@@ -92,11 +92,9 @@ fn answered(steps: &mut Steps, replica: usize, vm: usize, request: &Request) {
             mind.request = None;
             match &outcome {
                 Outcome::Created(_) => {
-                    // One that follows a pod of other wishes is exempt, and counts for nothing (row 17).
-                    if !std::mem::take(&mut mind.tally.replaced) {
-                        mind.tally.made += 1;
-                        mind.tally.lately = true;
-                    }
+                    // One that follows a pod of other wishes needs no gap before it, but one after it (row 17).
+                    mind.tally.made += u8::from(!std::mem::take(&mut mind.tally.replaced));
+                    mind.tally.lately = true;
                 }
                 Outcome::Deleted { replaced, .. } => mind.tally.replaced = *replaced,
                 Outcome::Refused(_) | Outcome::Unanswered(_) => {}

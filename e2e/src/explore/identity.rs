@@ -19,7 +19,7 @@ pub fn standing(standing: Option<&Standing>) -> u64 {
 }
 
 /// Digest of a value without UIDs.
-fn digest(value: &impl Hash) -> u64 {
+pub fn digest(value: &impl Hash) -> u64 {
     let mut hasher = std::hash::DefaultHasher::new();
     value.hash(&mut hasher);
     hasher.finish()

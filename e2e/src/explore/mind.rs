@@ -84,6 +84,19 @@ pub struct Tally {
     pub lately: bool,
     /// The last one was deleted to make room for one with other wishes.
     pub replaced: bool,
+    /// What the last one was made for.
+    pub wishes: Option<Wished>,
+}
+
+/// What somebody can change and a pod follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Wished {
+    /// Which node selector the template has.
+    pub edited: bool,
+    /// The claims, two at most.
+    pub claims: [Option<Id>; 2],
+    /// Nodes where disks of others are, as bits.
+    pub taken: u8,
 }
 
 impl Mind {
@@ -106,11 +119,12 @@ impl Mind {
             made,
             lately,
             replaced,
+            wishes,
         } = self.tally;
         visitor.value(u64::from(made) << 2 | u64::from(lately) << 1 | u64::from(replaced));
-        if let Some(owner) = owner {
-            visitor.id(owner);
-        }
+        let claims = wishes.iter().flat_map(|wishes| wishes.claims).flatten();
+        owner.into_iter().chain(claims).for_each(|id| visitor.id(id));
+        visitor.value(wishes.map_or(0, |wishes| 2 + u64::from(wishes.taken) << 1 | u64::from(wishes.edited)));
     }
 
     /// Notes what came of a request.
@@ -185,6 +199,7 @@ impl<'a> Minds<'a> {
                 .owner
                 .map_or(0, |owner| ((1 + owner.place() as u64) << 8) | u64::from(owner.life)),
         );
+        digest.push(identity::digest(&tally.wishes));
         digest.push((vm as u64) << 8 | u64::from(state.now));
         let standings = &state.replicas[replica].standings;
         for standing in standings {
@@ -242,7 +257,7 @@ impl<'a> Minds<'a> {
         let mut memory = mind.memory.memory.clone();
         let turn = self.brain.turn(index, &subject, &self.model.settings, &mut memory, now);
         let sight = rules::Sight::new(self.model, vm, tables);
-        let tally = sight.tally(mind.tally);
+        let mut tally = sight.tally(mind.tally);
         let broken = rules::of_turn(&sight, &turn, tally, &memory, now).or_else(|| {
             let mut fresh = Memory::default();
             let again = self.brain.turn(index, &subject, &self.model.settings, &mut fresh, now);
@@ -254,6 +269,11 @@ impl<'a> Minds<'a> {
             effect,
             standing,
         } = turn;
+        if matches!(effect, Effect::Create(_)) {
+            let wishes = Some(sight.wishes());
+            tally.replaced &= tally.wishes != wishes;
+            tally.wishes = wishes;
+        }
         // Where nobody is kept apart, nobody asks.
         let standing = standing.filter(|_| self.model.apart);
         // As the worker does: what is gone needs no memory.

@@ -91,9 +91,9 @@ pub struct Model {
     pub budget: u8,
     /// Which.
     pub may: May,
-    /// Required anti-affinity keeps the VMs on different nodes. It can't where the scheduler or the API server is slower
-    /// than a pod's whole life, so here nothing is: a binding cycle ends with its pod, a request arrives before a pod of
-    /// ours has run, and one without an answer has arrived at once or never will.
+    /// Required anti-affinity keeps the VMs on different nodes. It can't where we, the scheduler or the API server are
+    /// slower than a pod's whole life, so here nobody is: a binding cycle ends with its pod, what we are about to do is
+    /// done before a pod of ours has run and before a node is given back, and a request without an answer has arrived at once or never will.
     pub apart: bool,
     /// The disks wait for a consumer at first, and are filled as soon as they are bound: what CDI does before and between
     /// is explored by models with fewer VMs.
@@ -243,91 +243,58 @@ pub fn table(extent: Extent) -> Vec<Model> {
         take_pods: true,
         ..NOTHING
     };
-    let models = vec![
-        of("one populator disk, both", &[POPULATOR], [2, 3, 3], FAULTS),
+    let apart = |name: &'static str, budgets: [u8; 3], may: May| Model {
+        vms: vec![vec![0], vec![1]],
+        nodes: 2,
+        apart: true,
+        swift: true,
+        ..of(name, &[LEGACY, LEGACY], budgets, may)
+    };
+    let mut models = vec![
         Model {
             replicas: 2,
-            ..of("two replicas that both lead", &[LEGACY], [0, 1, 1], ours)
+            ..of("two replicas that both lead", &[LEGACY], [0, 0, 1], ours)
         },
-        of("one legacy disk, faults of ours", &[LEGACY], [4, 5, 5], ours),
+        of("one populator disk, both", &[POPULATOR], [1, 2, 3], FAULTS),
+        of("one populator disk, faults of ours", &[POPULATOR], [2, 3, 4], ours),
+        of(
+            "one populator disk, faults of storage",
+            &[POPULATOR],
+            [2, 4, 4],
+            storage,
+        ),
+        of("one legacy disk, faults of ours", &[LEGACY], [3, 4, 5], ours),
         of("one legacy disk, faults of storage", &[LEGACY], [4, 4, 4], storage),
-        of("one legacy disk, both", &[LEGACY], [2, 3, 3], FAULTS),
-        of("one upload disk, both", &[upload], [2, 3, 3], FAULTS),
-        of("VM started and stopped", &[LEGACY], [1, 2, 2], run),
-        of("VM deleted and created again", &[LEGACY], [1, 2, 2], recreate),
-        of("disk or claim deleted and created again", &[LEGACY], [1, 2, 2], swap),
-        of("placement and opt-in edited", &[LEGACY], [2, 3, 3], edit),
-        of("our pod deleted or evicted", &[LEGACY], [2, 3, 3], taken),
-        of("a late disk", &[LEGACY, late], [0, 1, 1], FAULTS),
+        of("one legacy disk, both", &[LEGACY], [2, 2, 3], FAULTS),
+        of("one upload disk, both", &[upload], [1, 2, 3], FAULTS),
+        of("VM started and stopped", &[LEGACY], [1, 1, 2], run),
+        of("VM deleted and created again", &[LEGACY], [1, 1, 2], recreate),
+        of("disk or claim deleted and created again", &[LEGACY], [1, 1, 2], swap),
+        of("placement and opt-in edited", &[LEGACY], [2, 2, 3], edit),
+        of("our pod deleted or evicted", &[LEGACY], [2, 2, 3], taken),
+        of("a late disk", &[LEGACY, late], [0, 0, 1], FAULTS),
         Model {
             started: true,
-            ..of("one legacy disk of a started VM", &[LEGACY], [1, 2, 2], storage)
+            ..of("one legacy disk of a started VM", &[LEGACY], [1, 1, 2], storage)
         },
         Model {
             vms: vec![vec![0], vec![0]],
-            ..of("two VMs that share a claim", &[LEGACY], [0, 1, 1], FAULTS)
+            ..of("two VMs that share a claim, both", &[LEGACY], [1, 1, 2], FAULTS)
         },
         Model {
-            vms: vec![vec![0], vec![1]],
-            nodes: 2,
-            apart: true,
-            swift: true,
-            ..of("two anti-affine VMs", &[LEGACY, LEGACY], [0, 1, 1], NOTHING)
-        },
-        Model {
-            vms: vec![vec![0], vec![1]],
-            nodes: 2,
-            apart: true,
-            swift: true,
-            ..of("peers storage", &[LEGACY, LEGACY], [1, 1, 1], storage)
-        },
-        Model {
-            vms: vec![vec![0], vec![1]],
-            nodes: 2,
-            apart: true,
-            swift: true,
-            ..of("peers ours", &[LEGACY, LEGACY], [1, 1, 1], ours)
-        },
-        Model {
-            vms: vec![vec![0], vec![1]],
-            nodes: 2,
-            apart: true,
-            swift: true,
-            ..of("peers edit", &[LEGACY, LEGACY], [1, 1, 1], edit)
-        },
-        Model {
-            vms: vec![vec![0], vec![1]],
-            nodes: 2,
-            apart: true,
-            swift: true,
-            ..of("peers taken", &[LEGACY, LEGACY], [1, 1, 1], taken)
-        },
-        Model {
-            vms: vec![vec![0], vec![1]],
-            nodes: 2,
-            apart: true,
-            swift: true,
-            ..of("peers recreate", &[LEGACY, LEGACY], [1, 1, 1], recreate)
-        },
-        Model {
-            vms: vec![vec![0], vec![1]],
-            nodes: 2,
-            apart: true,
-            swift: true,
-            ..of("peers run", &[LEGACY, LEGACY], [1, 1, 1], run)
-        },
-        Model {
-            vms: vec![vec![0], vec![1]],
-            nodes: 2,
-            apart: true,
-            swift: true,
-            ..of("peers swap", &[LEGACY, LEGACY], [1, 1, 1], swap)
+            vms: vec![vec![0], vec![0]],
+            ..of("two VMs that share a claim, edited", &[LEGACY], [1, 1, 2], edit)
         },
         Model {
             lookalike: true,
-            ..of("somebody else's pod has our name", &[LEGACY], [1, 2, 2], FAULTS)
+            ..of("somebody else's pod has our name", &[LEGACY], [1, 1, 2], FAULTS)
         },
+        apart("two anti-affine VMs, faults of storage", [0, 1, 1], storage),
     ];
+    if extent == Extent::Hours {
+        models.push(apart("two anti-affine VMs, faults of ours", [0, 0, 1], ours));
+        models.push(apart("two anti-affine VMs, edited", [0, 0, 1], edit));
+    }
     let lag = if extent == Extent::Hours { 2 } else { 1 };
     models.into_iter().map(|model| model.lag(lag)).collect()
 }

@@ -1,9 +1,9 @@
 //! What must hold, in words of what is seen and of what is there: none of it asks the product.
 
-use super::mind::Tally;
+use super::mind::{Tally, Wished};
 use super::models::Model;
-use super::objects::{Id, KINDS, Pod, Role};
-use super::seen::{Seen, SeenPod, Table};
+use super::objects::{Claim, Id, KINDS, Pod, Role};
+use super::seen::{Seen, SeenClaim, SeenPod, Table};
 use super::state::State;
 use super::step::name;
 use crate::world::objects::{ClaimPhase, DvPhase};
@@ -64,13 +64,38 @@ impl<'a> Sight<'a> {
     }
 
     fn all_bound(&self) -> bool {
+        let mut ours = self.claims().filter(|claim| self.lists(claim));
+        ours.all(|claim| claim.phase == ClaimPhase::Bound)
+    }
+
+    fn claims(&self) -> impl Iterator<Item = &'a SeenClaim> {
         let claims = self.seen().filter_map(|seen| match seen {
             Seen::Claim(claim) => Some(claim),
             _ => None,
         });
-        let mut ours =
-            claims.filter(|claim| claim.id.slot % 2 == 0 && self.model.vms[self.vm].contains(&(claim.id.index() / 2)));
-        ours.all(|claim| claim.phase == ClaimPhase::Bound)
+        claims.filter(|claim| claim.id.slot % 2 == 0)
+    }
+
+    fn lists(&self, claim: &SeenClaim) -> bool {
+        self.model.vms[self.vm].contains(&(claim.id.index() / 2))
+    }
+
+    /// What a pod would follow that is made now.
+    pub fn wishes(&self) -> Wished {
+        let edited = self.seen().any(|seen| match seen {
+            Seen::Vm(vm) => vm.id.index() == self.vm && vm.edited,
+            Seen::Vmi(vmi) => vmi.id.index() == self.vm && vmi.edited,
+            _ => false,
+        });
+        let mut ours = self.claims().filter(|claim| self.lists(claim)).map(|claim| claim.id);
+        let others = self.claims().filter(|claim| self.model.apart && !self.lists(claim));
+        Wished {
+            edited,
+            claims: std::array::from_fn(|_| ours.next()),
+            taken: others
+                .filter_map(|claim| claim.node)
+                .fold(0, |bits, node| bits | 1 << node),
+        }
     }
 
     /// The count, after what is seen now.
@@ -106,7 +131,8 @@ pub fn of_turn(sight: &Sight, turn: &Turn, tally: Tally, memory: &Memory, now: T
             return Some("no own pod while a launcher lives: ours is kept although a launcher is seen".into());
         }
     }
-    if creates && tally.made > 0 && tally.lately && !tally.replaced {
+    let changed = tally.replaced && tally.wishes != Some(sight.wishes());
+    if creates && tally.made > 0 && tally.lately && !changed {
         return Some("growing gaps: a second pod is made without any".into());
     }
     if turn.decision.reason == Reason::BackingOff && tally.lately && memory.silence(now).is_none() {
@@ -162,7 +188,12 @@ pub fn of_state(model: &Model, state: &State) -> Option<String> {
     let nodes = |(slot, vm): (usize, &Vec<usize>)| {
         let alive = state.vms[slot].is_some_and(|vm| !vm.deleting);
         let claims = vm.iter().filter_map(|disk| state.claims[2 * disk].as_ref());
-        let claims = claims.filter(|claim| alive && !claim.deleting);
+        let owned = |claim: &Claim| {
+            state.dvs[claim.id.index() / 2]
+                .as_ref()
+                .is_some_and(|dv| dv.id == claim.owner)
+        };
+        let claims = claims.filter(|claim| alive && !claim.deleting && owned(claim));
         let nodes = claims.filter_map(|claim| state.volume(claim.id).map(|volume| volume.node).or(claim.node));
         nodes.collect::<BTreeSet<u8>>()
     };

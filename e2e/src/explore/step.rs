@@ -7,7 +7,7 @@ use super::neighbours;
 use super::objects::{Claim, Id, KINDS, Kind, Role};
 use super::people;
 use super::render;
-use super::state::{Positions, Replica, State};
+use super::state::{Positions, State};
 use first_consumer::decide::Effect;
 use std::fmt;
 use std::sync::Arc;
@@ -178,7 +178,7 @@ impl<'a> System<'a> {
     pub(super) fn others(&self, state: &State) -> Vec<Next> {
         let mut steps = Steps::of(self.model, state);
         api::steps(self, &mut steps);
-        neighbours::steps(self.model, &mut steps);
+        neighbours::steps(self, &mut steps);
         people::steps(self.model, &mut steps);
         if ages(state) {
             self.time(&mut steps);
@@ -186,23 +186,28 @@ impl<'a> System<'a> {
         steps.list
     }
 
-    /// An hour is long enough for watches, requests and turns; that one stalls so long is a disturbance.
-    fn time(&self, steps: &mut Steps) {
-        let state = steps.state;
+    /// Whether we have something to do, and can know it.
+    pub(super) fn busy(&self, state: &State) -> bool {
         let newest = newest(state);
-        let busy = |(replica, of): (usize, &Replica)| {
+        state.replicas.iter().enumerate().any(|(replica, of)| {
             (0..of.minds.len()).any(|vm| {
                 let acts = |acted: Arc<Acted>| acted.effect != Effect::Nothing || acted.standing != of.standings[vm];
                 of.minds[vm].request.is_some() || self.minds.turn(state, replica, vm, newest).is_some_and(acts)
             })
-        };
+        })
+    }
+
+    /// An hour is long enough for watches, requests and turns; that one stalls so long is a disturbance.
+    fn time(&self, steps: &mut Steps) {
+        let state = steps.state;
+        let newest = newest(state);
         let pass = |state: &mut State| {
             state.now += 1;
             for mind in state.replicas.iter_mut().flat_map(|replica| &mut replica.minds) {
                 mind.tally.lately = false;
             }
         };
-        if state.strays.is_empty() && !state.replicas.iter().enumerate().any(busy) {
+        if state.strays.is_empty() && !self.busy(state) {
             steps.did(Cost::Time, "an hour passes", None, |state| {
                 state.replicas.iter_mut().for_each(|replica| replica.at = newest);
                 pass(state);

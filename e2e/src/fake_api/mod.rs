@@ -6,7 +6,7 @@
 //! ```
 //!
 //! In one process with paused time it makes hours of a cluster's life pass in milliseconds, the same each time: see
-//! [`Scene`].
+//! [`Scene`]. [`server`] puts it on an address for other processes.
 //!
 //! Left out: `events.k8s.io`, quotas, foreground deletion, field managers beyond a Lease's, sets in label selectors.
 
@@ -15,8 +15,10 @@ mod connection;
 mod failure;
 mod faults;
 mod request;
+mod rules;
 pub mod scene;
 pub mod seeds;
+pub mod server;
 mod store;
 mod watch;
 mod write;
@@ -175,3 +177,6 @@ impl FakeApi {
         lock(&self.0.calls).iter().cloned().collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -92,25 +92,11 @@ impl Scene {
     pub async fn without_controller(options: Options) -> Result<Self> {
         let clock = Clock::starting_at(START.parse()?);
         let api = FakeApi::start(clock.clone(), Faults::new(options.seed));
-        furnish(&mut api.store(), &options.nodes)?;
         let neighbours = stand_in::Options {
             clock,
             ..options.neighbours
         };
-        let [cdi, virt_controller, provisioner] =
-            ["cdi", "virt-controller", "csi-provisioner"].map(|user| api.client(user));
-        let mut stand_ins = StandIns::start(cdi, virt_controller, provisioner, neighbours.clone()).await?;
-        let [scheduler, manager, kubelets, local_path] = [
-            "kube-scheduler",
-            "kube-controller-manager",
-            "kubelets",
-            "local-path-provisioner",
-        ]
-        .map(|user| api.client(user));
-        stand_ins
-            .play_control_plane(scheduler, manager, kubelets, local_path, &neighbours)
-            .await?;
-        api.expansion(Some(Box::new(stand_ins.expand())));
+        let stand_ins = populate(&api, &options.nodes, neighbours).await?;
         let told = api.clone();
         let story: Story = Arc::new(move || format!("our requests:\n{}", requests(&ours(&told.calls()))));
         Ok(Self {
@@ -287,6 +273,21 @@ impl Scene {
         }
         self.stand_ins.stop().await;
     }
+}
+
+/// Makes a cluster of an empty server: nodes, classes, namespaces, and the neighbours.
+pub async fn populate(api: &FakeApi, nodes: &[NodeSpec], options: stand_in::Options) -> Result<StandIns> {
+    furnish(&mut api.store(), nodes)?;
+    let [cdi, virt_controller, provisioner] =
+        ["cdi", "virt-controller", "csi-provisioner"].map(|user| api.client(user));
+    let mut stand_ins = StandIns::start(cdi, virt_controller, provisioner, options.clone()).await?;
+    let [scheduler, manager, local_path] =
+        ["kube-scheduler", "kube-controller-manager", "local-path-provisioner"].map(|user| api.client(user));
+    stand_ins
+        .play_control_plane(scheduler, manager, local_path, &options)
+        .await?;
+    api.expansion(Some(Box::new(stand_ins.expand())));
+    Ok(stand_ins)
 }
 
 /// Nodes, classes, the namespace, and what the product's manifests need.

@@ -177,13 +177,12 @@ impl StandIns {
         }
     }
 
-    /// Plays, too, what only a real control plane brings along: scheduler, PV controller, kubelets and
-    /// local-path-provisioner.
+    /// Plays, too, what only a real control plane brings along: scheduler, PV controller, kubelets (which share the
+    /// controller manager's watches) and local-path-provisioner.
     pub async fn play_control_plane(
         &mut self,
         scheduler: Client,
         manager: Client,
-        kubelets: Client,
         local_path: Client,
         options: &Options,
     ) -> Result<()> {
@@ -196,11 +195,7 @@ impl StandIns {
         let mut group = Group::new(manager, clock, tasks, stop);
         let hand = group.hand.clone();
         group.add(tasks, stop, plane::Binder { hand: hand.clone() });
-        group.add(tasks, stop, plane::Volumes { hand });
-        group.watch(tasks, stop, &plane::KINDS, true).await?;
-
-        let mut group = Group::new(kubelets, clock, tasks, stop);
-        let hand = group.hand.clone();
+        group.add(tasks, stop, plane::Volumes { hand: hand.clone() });
         group.add(tasks, stop, plane::Kubelets::new(hand));
         group.watch(tasks, stop, &plane::KINDS, true).await?;
 

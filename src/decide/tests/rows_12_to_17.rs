@@ -269,3 +269,58 @@ fn vanished(s: &mut Situation) {
         .delete::<Pod>(&Key::new(NAMESPACE, &pod_name(&Situation::subject())));
     s.memory.forget_assumed();
 }
+
+#[test]
+fn each_change_is_exempt_from_the_gap_once() {
+    let mut situation = Situation::new();
+    let zone = |situation: &mut Situation, zone: &str| {
+        situation.edit_vm(|vm| vm["spec"]["template"]["spec"]["nodeSelector"]["zone"] = json!(zone));
+    };
+    situation.create();
+    for change in ["b", "c", "d", "e", "f", "g", "h"] {
+        zone(&mut situation, change);
+        expect(&mut situation, Action::Replace, Reason::PlacementChanged);
+        situation.delete();
+        situation.create();
+    }
+    zone(&mut situation, "i");
+    situation.delete();
+    expect(&mut situation, Action::Wait, Reason::BackingOff);
+}
+
+#[test]
+fn a_change_back_and_the_pod_after_an_exempt_one_keep_their_distance() {
+    let mut situation = Situation::new();
+    let zone = |situation: &mut Situation, zone: &str| {
+        situation.edit_vm(|vm| vm["spec"]["template"]["spec"]["nodeSelector"]["zone"] = json!(zone));
+    };
+    situation.create();
+    situation.now = at(60);
+    zone(&mut situation, "b");
+    situation.delete();
+    vanished(&mut situation);
+    expect(&mut situation, Action::Wait, Reason::BackingOff);
+    // Two that see different things would replace each other's pods for ever.
+    let mut gaps = Vec::new();
+    for back in ["a", "b", "a"] {
+        let until = situation.decide().wake_at.expect("the end of the gap");
+        gaps.push(until.duration_since(situation.now).as_secs());
+        situation.now = until;
+        situation.create();
+        zone(&mut situation, back);
+        situation.delete();
+        expect(&mut situation, Action::Wait, Reason::BackingOff);
+    }
+    assert!(gaps.is_sorted() && gaps.first() < gaps.last(), "{gaps:?}");
+}
+
+#[test]
+fn a_change_that_is_taken_back_before_its_pod_is_made_keeps_its_distance() {
+    let mut situation = Situation::new();
+    situation.create();
+    let before = situation.vm.clone();
+    situation.edit_vm(|vm| vm["spec"]["template"]["spec"]["nodeSelector"]["zone"] = json!("b"));
+    situation.delete();
+    situation.edit_vm(|vm| *vm = before);
+    expect(&mut situation, Action::Wait, Reason::BackingOff);
+}

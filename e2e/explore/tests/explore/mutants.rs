@@ -27,6 +27,12 @@ pub fn trials() -> Vec<Trial> {
         ),
         trial("a_controller_that_forgets_its_gap", a_controller_that_forgets_its_gap),
         trial("a_pod_that_is_replaced_for_ever", a_pod_that_is_replaced_for_ever),
+        trial(
+            "a_pod_that_is_not_kept_out_of_where_a_peer_is",
+            a_pod_that_is_not_kept_out_of_where_a_peer_is,
+        ),
+        trial("a_peer_that_is_not_waited_for", a_peer_that_is_not_waited_for),
+        trial("a_change_that_nobody_made", a_change_that_nobody_made),
         trial("a_decision_that_a_restart_changes", a_decision_that_a_restart_changes),
     ]
 }
@@ -168,4 +174,73 @@ fn a_decision_that_a_restart_changes() -> Result<(), Failed> {
         }
     });
     caught(&one_disk(1, FAULTS), &broken, "a restart decides the same")
+}
+
+/// Two VMs that must not run beside each other.
+fn anti_affine() -> Model {
+    Model {
+        vms: vec![vec![0], vec![1]],
+        nodes: 2,
+        apart: true,
+        swift: true,
+        ..Model::of("two anti-affine VMs", &[LEGACY, LEGACY], 0)
+    }
+}
+
+fn a_pod_that_is_not_kept_out_of_where_a_peer_is() -> Result<(), Failed> {
+    let broken = Broken(|turn: &mut Turn, _: &mut Memory| {
+        if let Effect::Create(pod) = &mut turn.effect {
+            pod["spec"]["affinity"]["nodeAffinity"] = json!(null);
+        }
+    });
+    caught(&anti_affine(), &broken, "anti-affine VMs")
+}
+
+fn a_peer_that_is_not_waited_for() -> Result<(), Failed> {
+    // It lets a pod go although a peer's, which knows nothing of its node, is with the scheduler.
+    let broken = Broken(|turn: &mut Turn, _: &mut Memory| {
+        if let (Reason::WaitingForPeer, Action::Keep, Named::Own(pod)) =
+            (turn.decision.reason, turn.decision.action, &turn.observed.pod)
+        {
+            turn.effect = Effect::Delete {
+                name: pod_name(&turn.observed.subject),
+                uid: pod.uid.clone(),
+                replaced: false,
+                next_attempt: None,
+            };
+        }
+    });
+    let storage = May {
+        fail_storage: true,
+        ..NOTHING
+    };
+    let model = Model {
+        budget: 1,
+        ..anti_affine().may(storage)
+    };
+    caught(&model, &broken, "anti-affine VMs")
+}
+
+fn a_change_that_nobody_made() -> Result<(), Failed> {
+    // A hash that never comes back.
+    let broken = Broken(|turn: &mut Turn, memory: &mut Memory| {
+        if let (Effect::Nothing, Action::Keep, Named::Own(pod)) =
+            (&turn.effect, turn.decision.action, &turn.observed.pod)
+        {
+            turn.effect = Effect::Delete {
+                name: pod_name(&turn.observed.subject),
+                uid: pod.uid.clone(),
+                replaced: true,
+                next_attempt: None,
+            };
+        }
+        if turn.decision.reason == Reason::BackingOff {
+            *memory = Memory::default();
+        }
+    });
+    caught(
+        &one_disk(0, NOTHING),
+        &broken,
+        "growing gaps: a second pod is made without any",
+    )
 }

@@ -91,7 +91,8 @@ fn vm_steps(steps: &mut Steps, slot: usize, vmi: Option<virt::Vmi>, disks: &virt
                         state.vmis[slot] = Some(Vmi {
                             id,
                             owner: vm.id,
-                            phase: VmiPhase::Unset,
+                            // virt-api's webhook, with the defaults (KubeVirt reference B).
+                            phase: VmiPhase::Pending,
                             edited: vm.edited,
                             deleting: false,
                             born: state.now,

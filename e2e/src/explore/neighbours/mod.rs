@@ -10,15 +10,15 @@ mod storage;
 
 pub use cdi::new_claim;
 
-use super::models::Model;
 use super::objects::{Claim, Id, Kind, Pod, Role};
 use super::render;
 use super::state::State;
-use super::step::Steps;
+use super::step::{Steps, System};
 use crate::world::objects::{self, PodPhase};
 
 /// Everything that a neighbour may do now.
-pub fn steps(model: &Model, steps: &mut Steps) {
+pub fn steps(system: &System, steps: &mut Steps) {
+    let model = system.model;
     let state = steps.state;
     for disk in (0..state.dvs.len()).filter(|_| !model.swift) {
         cdi::data_volume(model, steps, disk);
@@ -28,11 +28,11 @@ pub fn steps(model: &Model, steps: &mut Steps) {
         if !model.swift {
             cdi::worker(model, steps, claim);
         }
-        storage::volume(model, steps, claim);
+        storage::volume(system, steps, claim);
     }
     for pod in &state.pods {
         storage::schedule(model, steps, pod);
-        storage::kubelet(model, steps, pod);
+        storage::kubelet(system, steps, pod);
     }
     for (at, binding) in state.bindings.iter().enumerate() {
         storage::bind(model, steps, at, binding);

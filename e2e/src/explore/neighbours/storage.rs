@@ -5,13 +5,13 @@ use crate::explore::models::Model;
 use crate::explore::objects::{Binding, Claim, Pod, Role, Volume};
 use crate::explore::render;
 use crate::explore::state::State;
-use crate::explore::step::{Cost, Steps, claims_of};
+use crate::explore::step::{Cost, Steps, System, claims_of};
 use crate::world::objects::{ClaimPhase, DvPhase, PodPhase};
 use crate::world::{kubelet, provisioner, scheduler, volumes};
 
 /// PV controller and provisioner.
-pub fn volume(model: &Model, steps: &mut Steps, claim: &Claim) {
-    let state = steps.state;
+pub fn volume(system: &System, steps: &mut Steps, claim: &Claim) {
+    let (model, state) = (system.model, steps.state);
     let id = claim.id;
     let view = volumes::View {
         phase: claim.phase,
@@ -82,7 +82,7 @@ pub fn volume(model: &Model, steps: &mut Steps, claim: &Claim) {
     // A target's node goes when the node object is gone (provisioner library v11).
     let node_gone = claim.populator && claim.node.is_some() && claim.phase == ClaimPhase::Pending;
     let gives_back = provisioner::next(&gives_back).contains(&provisioner::Write::RemoveNode) || node_gone;
-    if model.may.fail_storage && gives_back {
+    if model.may.fail_storage && gives_back && !(model.apart && system.busy(state)) {
         steps.did(
             Cost::Disturbs,
             "the provisioner gives the node of {} back",
@@ -250,13 +250,15 @@ pub fn bind(model: &Model, steps: &mut Steps, at: usize, binding: &Binding) {
     }
 }
 
-pub fn kubelet(model: &Model, steps: &mut Steps, pod: &Pod) {
+/// Whether we leave the API server alone for a while.
+fn silent(state: &State) -> bool {
+    let mut minds = state.replicas.iter().flat_map(|replica| &replica.minds);
+    minds.any(|mind| mind.memory.memory.silence(state.time()).is_some())
+}
+
+pub fn kubelet(system: &System, steps: &mut Steps, pod: &Pod) {
     let id = pod.id;
-    let requests = |state: &State| {
-        let mut minds = state.replicas.iter().flat_map(|replica| &replica.minds);
-        minds.any(|mind| mind.request.is_some())
-    };
-    if pod.node.is_none() || (model.apart && requests(steps.state)) {
+    if pod.node.is_none() || (system.model.apart && (system.busy(steps.state) || silent(steps.state))) {
         return;
     }
     if pod.deleting {

@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 
 use super::Story;
 use super::plan::{Disk, Plan};
+use crate::fake_api::rules::deleting;
 use crate::fake_api::scene::Scene;
-use crate::fake_api::write::{Deletion, Write, deleting};
+use crate::fake_api::write::{Deletion, Write};
 use crate::fake_api::{Id, Rates, Store};
 use crate::stand_in::Fault;
 use crate::stand_in::kind::Kind;

@@ -71,9 +71,6 @@ impl Story {
     fn say(&self, at: Timestamp, line: impl FnOnce() -> String) {
         if let Some(lines) = &self.0 {
             let line = format!("{}  {}", at.strftime("%H:%M:%S%.3f"), line());
-            if std::env::var_os("DBG").is_some() {
-                eprintln!("{line}");
-            }
             lines.lock().unwrap_or_else(PoisonError::into_inner).push(line);
         }
     }

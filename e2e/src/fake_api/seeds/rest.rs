@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::acts::{ASKS, MANAGED};
 use crate::fake_api::Store;
+use crate::fake_api::rules::deleting;
 use crate::fake_api::store::uid;
-use crate::fake_api::write::deleting;
 use crate::stand_in::kind::Kind;
 
 /// What is wrong, if the world is at rest.

@@ -9,6 +9,7 @@ use crate::reason::Reason;
 
 use crate::api::{Namespace, PersistentVolume, Pod};
 use crate::index::Standing;
+use crate::memory::Memory;
 use crate::placement::Domains;
 
 #[test]
@@ -286,6 +287,73 @@ fn a_pod_that_the_watch_has_not_shown_is_no_exception() {
         .index
         .note(&Situation::peer_key("aa"), Some(Standing::Acting(knowing)));
     expect(&mut situation, Action::None, Reason::Served);
+}
+
+#[test]
+fn a_pod_that_is_taken_back_may_still_get_its_node_for_a_moment() {
+    let mut situation = among_peers();
+    situation.waiting("web");
+    situation.create();
+    situation.asks("false");
+    let acting = Some(Standing::Acting(Domains::new()));
+    assert_eq!(situation.turn().standing, acting, "its deletion is on the way");
+    situation.delete();
+    let turn = situation.turn();
+    assert_eq!(turn.standing, acting, "the watch may not have shown the node");
+    assert_eq!(turn.decision.wake_at, Some(at(2)));
+    situation.index.note(&Situation::subject(), turn.standing);
+    let web = |situation: &mut Situation| {
+        let (key, memory) = (Situation::peer_key("web"), &mut Memory::default());
+        crate::decide::turn(&situation.index, &key, &situation.settings, memory, situation.now).decision
+    };
+    assert_eq!(web(&mut situation).reason, Reason::WaitingForPeer);
+    situation.now = at(2);
+    let turn = situation.turn();
+    assert_eq!((turn.standing.clone(), turn.decision.wake_at), (None, None));
+    let woken = situation.index.note(&Situation::subject(), turn.standing);
+    assert!(woken.contains(&Situation::peer_key("web")));
+    assert_eq!(web(&mut situation).action, Action::Create);
+}
+
+#[test]
+fn a_pod_that_is_replaced_counts_as_unaware_until_it_is_gone() {
+    let mut situation = among_peers();
+    situation.waiting("web");
+    situation.create();
+    situation.settled("web");
+    expect(&mut situation, Action::Replace, Reason::PlacementChanged);
+    let unaware = Some(Standing::Acting(Domains::new()));
+    assert_eq!(situation.turn().standing, unaware, "its deletion is on the way");
+    situation.delete();
+    let aware = Domains::from([(HOST.into(), ["node-1".into()].into())]);
+    assert_eq!(situation.turn().standing, Some(Standing::Acting(aware)), "the next one");
+}
+
+#[test]
+fn a_pod_that_has_its_node_or_has_ended_is_not_waited_for_when_it_goes() {
+    let changes: [(&str, fn(&mut Situation)); 2] = [
+        ("placed", |situation| {
+            for name in ["root", "data"] {
+                situation.claim(&with_node(claim(name, "late")));
+            }
+        }),
+        ("ended", |situation| {
+            let mut pod = situation.create();
+            pod["status"] = json!({"phase": "Failed"});
+            situation.pod(&pod);
+        }),
+    ];
+    for (name, change) in changes {
+        let mut situation = among_peers();
+        if name == "placed" {
+            situation.create();
+        }
+        change(&mut situation);
+        situation.asks("false");
+        assert_eq!(situation.turn().standing, None, "{name}");
+        situation.delete();
+        assert_eq!(situation.turn().standing, None, "{name}");
+    }
 }
 
 #[test]
