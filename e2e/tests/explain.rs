@@ -128,7 +128,7 @@ const SITUATIONS: &[Expected] = &[
         action: "Keep",
         reason: "WaitingForScheduler",
         diagnosis: "SchedulerSilent",
-        names: &["no word from nobody yet", "start the scheduler nobody"],
+        names: &["no word from nobody yet", "start the scheduler nobody (kubectl get pods"],
     },
     Expected {
         file: "instancetype-missing",

@@ -38,7 +38,7 @@ pub use meta::{Meta, Owner, Strings};
 pub use namespace::Namespace;
 pub use network_attachment_definition::NetworkAttachmentDefinition;
 pub use node::Node;
-pub use persistent_volume::PersistentVolume;
+pub use persistent_volume::{HOSTNAME, PersistentVolume};
 pub use persistent_volume_claim::{ClaimPhase, DataSource, PersistentVolumeClaim};
 pub use pod::{Container, Pod, PodPhase, Scheduled};
 pub use resource_quota::ResourceQuota;

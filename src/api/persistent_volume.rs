@@ -5,8 +5,11 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use super::selector::NodeSelectorTerm;
-use super::{Meta, Strings, view};
+use super::{Meta, Operator, Strings, view};
 use crate::name::Key;
+
+/// A node's host name, which as a rule is its name.
+pub const HOSTNAME: &str = "kubernetes.io/hostname";
 
 /// A PersistentVolume.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -77,6 +80,18 @@ impl PersistentVolume {
         requirements.find_map(|requirement| requirement.values.first())
     }
 
+    /// The host names that alone reach it, if that is all that the affinity asks for, as for local volumes.
+    #[must_use]
+    pub fn hosts(&self) -> Option<&[Arc<str>]> {
+        let [term] = self.required()? else {
+            return None;
+        };
+        match (&*term.match_expressions, &*term.match_fields) {
+            ([host], []) if &*host.key == HOSTNAME && host.operator == Operator::In => Some(&host.values),
+            _ => None,
+        }
+    }
+
     fn required(&self) -> Option<&[NodeSelectorTerm]> {
         let required = self.spec.node_affinity.as_ref()?.required.as_ref()?;
         Some(&required.node_selector_terms)
@@ -103,5 +118,13 @@ mod tests {
         assert!(local.bound_to_nodes() && !local.reachable_from("node-1", &labels("b")));
         assert!(!volume("null").bound_to_nodes() && volume("{}").reachable_from("node-1", &labels("b")));
         assert_eq!(local.claim(), Some(Key::new("ns", "disk")));
+        assert_eq!(local.hosts(), None, "there are other terms");
+        let host = |operator: &str| {
+            let term =
+                format!(r#"{{"matchExpressions":[{{"key":"{HOSTNAME}","operator":"{operator}","values":["a"]}}]}}"#);
+            volume(&format!(r#"{{"required":{{"nodeSelectorTerms":[{term}]}}}}"#))
+        };
+        assert_eq!(host("In").hosts(), Some(&["a".into()][..]));
+        assert_eq!(host("NotIn").hosts(), None);
     }
 }

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::{Case, Since, Suspicion};
 use crate::api::{
-    ClaimPhase, DataVolumePhase, Node, NodeSelectorTerm, Pod, Scheduled, Strings, View as _, VirtualMachine,
+    ClaimPhase, DataVolumePhase, HOSTNAME, Node, NodeSelectorTerm, Pod, Scheduled, Strings, View as _, VirtualMachine,
 };
 use crate::claim::Claim;
 use crate::name::pod_name;
@@ -173,6 +173,14 @@ fn reaching<'a>(case: &'a Case, claim: &Claim) -> Option<Vec<&'a Arc<Node>>> {
     let Some(volume) = case.index.volume(object.spec.volume_name.as_deref()?) else {
         return Some(vec![case.index.node(claim.selected_node.as_ref()?)?]);
     };
+    // Nearly always one host, whose name is the node's; otherwise all nodes are asked.
+    let host = |name: &Arc<str>| {
+        let node = case.index.node(name);
+        node.filter(|node| node.metadata.label(HOSTNAME) == Some(&**name))
+    };
+    if let Some(hosts) = volume.hosts().and_then(|hosts| hosts.iter().map(host).collect()) {
+        return Some(hosts);
+    }
     let near = |node: &&Arc<Node>| volume.reachable_from(&node.metadata.name, &node.metadata.labels);
     volume
         .bound_to_nodes()

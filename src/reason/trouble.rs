@@ -109,7 +109,7 @@ impl Trouble {
                 "kubectl patch cdi cdi --type merge -p '{\"spec\":{\"config\":{\"featureGates\":[\"HonorWaitForFirstConsumer\"]}}}'"
                     .into()
             }
-            Self::SchedulerSilent => format!("start the scheduler {object}, or change schedulerName of the VM"),
+            Self::SchedulerSilent => format!("start the scheduler {object} (kubectl get pods -n kube-system), or have the VM ask for another"),
             Self::DisksConflict => {
                 format!("restore pvc/{object} where the others are; its data are lost by: kubectl delete pvc/{object} -n {namespace}")
             }

@@ -8,7 +8,7 @@ use first_consumer_e2e::control_plane::{Controller, ControllerOptions, Options, 
 use first_consumer_e2e::objects::{LOCAL_PATH, Vm};
 use first_consumer_e2e::scene::{Requests, SOON, Scene};
 use kube::ResourceExt as _;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// A scene in which our pod waits for a node with a label that none has yet, and our controller has just been killed.
 async fn killed_while_the_pod_waits(cluster: Arc<Cluster>, namespace: &str) -> Result<(Scene, Vm, String)> {
@@ -109,6 +109,13 @@ async fn play_two_replicas(cluster: Arc<Cluster>) -> Result<()> {
     let wrote = |replica: &Controller| replica.log().contains("created the pod");
     ensure!(wrote(&replicas[0]) != wrote(&replicas[1]), "exactly one leads");
     let (leader, standby) = if wrote(&replicas[0]) { (0, 1) } else { (1, 0) };
+    wait_for(SOON, "the Lease tells the leader's flags", async || {
+        let lease = cluster.plane.kubectl(&["get", "lease/first-consumer", "-n", "first-consumer", "-o", "json"]);
+        let lease: Value = serde_json::from_str(&lease.await?)?;
+        let flag = lease.pointer("/metadata/annotations/first-consumer.kubevirt.io~1halted-vms");
+        Ok((flag == Some(&json!("opt-in"))).then_some(()))
+    })
+    .await?;
     replicas[leader].kill().await;
 
     let second = Vm::halted("second").two_disks(LOCAL_PATH).provision("true");

@@ -146,6 +146,11 @@ pub(super) const TABLE: &[Row] = &[
         |w| w.set("pv-data", &affinity("node-2")),
         "root on node-1, data on node-2",
         &[
+            ("the host names are not the nodes'", |w| {
+                for (node, host) in [("node-1", "node-2"), ("node-2", "node-3")] {
+                    w.set(node, &json!({"metadata": {"labels": {"kubernetes.io/hostname": host}}}));
+                }
+            }),
             ("one reaches both", |w| {
                 w.set("pv-data", &json!({"spec": {"nodeAffinity": null}}));
             }),
