@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use first_consumer::cli::render::{self, Rendered};
-use first_consumer::cli::{Cli, Command, completion, explain, supported};
+use first_consumer::cli::{Cli, Command, check, completion, explain, supported};
 use first_consumer::run::run;
 use first_consumer::telemetry;
 
@@ -22,6 +22,10 @@ async fn main() -> ExitCode {
         },
         Command::Render(flags) => match render::run(&flags).await {
             Ok(Rendered { text, refused }) => Ok(print(&text, &refused, u8::from(!refused.is_empty()))),
+            Err(failure) => Err((failure.code, failure.into())),
+        },
+        Command::Check(flags) => match check::run(&flags).await {
+            Ok((text, code)) => Ok(print(&text, &[], code)),
             Err(failure) => Err((failure.code, failure.into())),
         },
         Command::Completion(flags) => Ok(print(&completion::script(flags.shell), &[], 0)),

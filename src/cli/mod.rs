@@ -1,5 +1,6 @@
 //! The command line: flags in, settings out; and the commands that only print.
 
+pub mod check;
 pub mod completion;
 pub mod connection;
 pub mod explain;
@@ -47,6 +48,7 @@ Examples:
   kubectl annotate vm/db first-consumer.kubevirt.io/provision=true   # fill the disks of a halted VM
   first-consumer explain vm/db    # why they are not filled yet
   first-consumer explain -A       # all VMs that wait
+  first-consumer check --pre      # before it is installed: has the cluster what it needs
 
 Also as a kubectl plugin: kubectl first-consumer explain vm/db
 
@@ -66,6 +68,8 @@ pub enum Command {
     /// Say what a VM's disks wait for: one cause and one next step; without a name a table of the VMs that wait.
     #[command(visible_alias = "status")]
     Explain(Box<explain::Explain>),
+    /// Say whether the cluster has what first-consumer needs, and how to get what it lacks.
+    Check(Box<check::Check>),
     /// Print the script by which a shell completes commands and flags.
     Completion(completion::Completion),
     /// Print the version, the commit, and the versions of KubeVirt, CDI and Kubernetes that it is made for.
