@@ -378,7 +378,7 @@ fn the_text_is_narrow_and_coloured_only_if_asked() {
         let word = line.trim().trim_start_matches('\'').starts_with("{\"spec\"");
         assert!(line.chars().count() <= WIDTH || word, "{line}");
     }
-    assert!(plain.ends_with("\nWrong (×): 3; to be looked at (‼): 1\n"), "{plain}");
+    assert!(plain.ends_with("\nWrong: 3; to be looked at: 1\n"), "{plain}");
     assert!(
         plain.contains("\n‼ version v1.38.0 is newer") && plain.contains("\n  Next:   update first-consumer"),
         "{plain}"
@@ -391,4 +391,15 @@ fn the_text_is_narrow_and_coloured_only_if_asked() {
     assert!(marks > 10);
     assert_eq!(stripped.replace("\u{1b}[0m", ""), plain);
     assert!(text(&sections(&good()), false).ends_with("\nAll is as it should be.\n"));
+}
+
+#[test]
+fn the_example_of_the_readme_is_true() {
+    let readme = include_str!("../../../README.md");
+    let mut facts = good();
+    facts.cdi_configs = Ok(one(&gates(&[])));
+    let text = text(&sections(&facts), false);
+    let cdi = text.split("\n\n").find(|section| section.starts_with("CDI\n"));
+    let cdi = cdi.expect("a section");
+    assert!(readme.contains(&format!("\n{cdi}\n...\n")), "{cdi}");
 }

@@ -28,9 +28,9 @@ pub(super) fn text(sections: &[Section], colour: bool) -> String {
     }
     let sum = match (wrong, doubtful) {
         (0, 0) => "All is as it should be.".to_owned(),
-        (0, doubtful) => format!("Nothing is wrong (×); to be looked at (‼): {doubtful}"),
-        (wrong, 0) => format!("Wrong (×): {wrong}"),
-        (wrong, doubtful) => format!("Wrong (×): {wrong}; to be looked at (‼): {doubtful}"),
+        (0, doubtful) => format!("Nothing is wrong; to be looked at: {doubtful}"),
+        (wrong, 0) => format!("Wrong: {wrong}"),
+        (wrong, doubtful) => format!("Wrong: {wrong}; to be looked at: {doubtful}"),
     };
     push(&mut text, "", &sum);
     text

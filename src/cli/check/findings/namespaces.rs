@@ -50,7 +50,7 @@ pub(super) fn findings(facts: &Facts) -> Vec<Finding> {
     } else if refusing.is_empty() {
         let count = opted_in.len();
         odd.push(Finding::fine(format!(
-            "Pod Security lets our pods into all {count} opted-in Namespaces"
+            "Pod Security lets our pods into every opted-in Namespace ({count})"
         )));
     }
     odd.extend(refusing);

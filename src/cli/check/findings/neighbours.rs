@@ -161,13 +161,13 @@ pub(super) fn storage(facts: &Facts) -> Vec<Finding> {
     let finding = |class: &&crate::api::StorageClass| {
         let (name, provisioner) = (&class.meta().name, &class.provisioner);
         let path = if drivers.iter().any(|driver| driver.meta().name == *provisioner) {
-            "a CSI driver: CDI fills a second claim and hands its volume over"
+            "has a CSI driver: CDI fills a second claim (populator)"
         } else if class.provisions() {
-            "no CSI driver: CDI's worker writes into the claim itself"
+            "has no CSI driver: CDI fills the claim itself"
         } else {
-            "volumes are made by hand: CDI's worker writes into the claim itself"
+            "has its volumes made by hand: CDI fills the claim itself"
         };
-        Finding::fine(format!("{name} binds late; {provisioner}, {path}"))
+        Finding::fine(format!("{name} binds late; {provisioner} {path}"))
     };
     late.iter().map(finding).collect()
 }
