@@ -40,6 +40,8 @@ pub(super) struct Facts {
     pub namespaces: Read<Vec<Namespace>>,
     /// VMs.
     pub vms: Read<Vec<VirtualMachine>>,
+    /// VMIs.
+    pub vmis: Read<Vec<VirtualMachineInstance>>,
     /// Deployments that run first-consumer.
     pub deployments: Read<Vec<Deployment>>,
     /// Leases with the name of ours.

@@ -21,6 +21,9 @@ use crate::leader::LEASE;
 /// The label that the shipped Deployment has.
 const LABEL: (&str, &str) = ("app.kubernetes.io/name", "first-consumer");
 
+/// The account that the shipped Deployment has.
+const ACCOUNT: &str = "first-consumer";
+
 /// Everything, or that the cluster can't be reached. `limit` is for one request.
 pub(super) async fn gather(client: &Client, controllers: &str, pre: bool, limit: Duration) -> Result<Facts, Failure> {
     let unreachable = |error: CallError| Failure::cluster(error.to_string());
@@ -41,7 +44,8 @@ pub(super) async fn gather(client: &Client, controllers: &str, pre: bool, limit:
         list(client, None, limit),
         list(client, None, limit)
     );
-    let (vms, deployments, leases) = tokio::join!(
+    let (vms, instances, deployments, leases) = tokio::join!(
+        list(client, None, limit),
         list(client, None, limit),
         list(client, None, limit),
         list(client, None, limit)
@@ -55,7 +59,7 @@ pub(super) async fn gather(client: &Client, controllers: &str, pre: bool, limit:
         .as_ref()
         .ok()
         .and_then(|all: &Vec<Deployment>| all.iter().find(|found| &*found.meta().namespace == controllers))
-        .map_or(LEASE, Deployment::service_account)
+        .map_or(ACCOUNT, Deployment::service_account)
         .to_owned();
     let needed = if pre {
         rights::of_installer(controllers)
@@ -84,6 +88,7 @@ pub(super) async fn gather(client: &Client, controllers: &str, pre: bool, limit:
         drivers,
         namespaces,
         vms,
+        vmis: instances,
         deployments,
         leases,
     })

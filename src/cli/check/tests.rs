@@ -51,6 +51,7 @@ fn good() -> Facts {
             "labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}),
         )),
         vms: Ok(one(&vm("false"))),
+        vmis: Ok(vec![]),
         deployments: Ok(vec![deployment("first-consumer", "")]),
         leases: Ok(vec![lease("first-consumer", "a"), lease("old", "")]),
     }
@@ -113,7 +114,13 @@ fn a_cluster_that_has_everything_has_no_trouble() {
 
 #[test]
 fn what_only_just_is_fine_is_fine() {
-    let fine: [Edit; 9] = [
+    let fine: [Edit; 10] = [
+        |facts| {
+            let mut owned = vm("yes");
+            owned["metadata"]["ownerReferences"] =
+                json!([{"kind": "VirtualMachine", "name": "db", "controller": true}]);
+            facts.vmis = Ok(one(&owned));
+        },
         |facts| facts.kubernetes = version(KUBERNETES.from),
         |facts| {
             facts.kubevirts = Ok(one(
@@ -302,6 +309,12 @@ fn what_is_wrong_with_namespaces_and_vms_is_found() {
         ),
         (
             Wrong,
+            "vmi/db -n vms says",
+            "kubectl annotate vmi/db -n vms --overwrite",
+            |facts| facts.vmis = Ok(one(&vm("no"))),
+        ),
+        (
+            Wrong,
             "namespace/vms says",
             "kubectl annotate namespace/vms --overwrite",
             |facts| {
@@ -326,7 +339,7 @@ fn what_is_wrong_with_namespaces_and_vms_is_found() {
 #[test]
 fn what_cannot_be_read_is_said_and_nothing_is_claimed_of_it() {
     let no = || "cannot list it (HTTP 403)".to_owned();
-    let hidden: [Edit; 9] = [
+    let hidden: [Edit; 10] = [
         |facts| facts.kubevirts = Err(String::new()),
         |facts| facts.cdis = Err(String::new()),
         |facts| facts.cdi_configs = Err(String::new()),
@@ -334,6 +347,7 @@ fn what_cannot_be_read_is_said_and_nothing_is_claimed_of_it() {
         |facts| facts.drivers = Err(String::new()),
         |facts| facts.namespaces = Err(String::new()),
         |facts| facts.vms = Err(String::new()),
+        |facts| facts.vmis = Err(String::new()),
         |facts| facts.deployments = Err(String::new()),
         |facts| {
             facts

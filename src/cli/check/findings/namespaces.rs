@@ -17,14 +17,32 @@ const LEVELS: [&str; 3] = ["privileged", "baseline", "restricted"];
 const SHOWN: usize = 10;
 
 pub(super) fn findings(facts: &Facts) -> Vec<Finding> {
-    let (namespaces, vms) = match (read("Namespaces", &facts.namespaces), read("VMs", &facts.vms)) {
-        (Ok(namespaces), Ok(vms)) => (namespaces, vms),
-        (namespaces, vms) => return namespaces.err().into_iter().chain(vms.err()).collect(),
+    let reads = (
+        read("Namespaces", &facts.namespaces),
+        read("VMs", &facts.vms),
+        read("VMIs", &facts.vmis),
+    );
+    let (namespaces, vms, instances) = match reads {
+        (Ok(namespaces), Ok(vms), Ok(instances)) => (namespaces, vms, instances),
+        (namespaces, vms, instances) => {
+            return [namespaces.err(), vms.err(), instances.err()]
+                .into_iter()
+                .flatten()
+                .collect();
+        }
     };
-    let on_vms = vms.iter().map(|vm| ("vm", vm.meta()));
+    // A VMI with a VM is not asked.
+    let bare = instances
+        .iter()
+        .map(View::meta)
+        .filter(|meta| meta.controller().is_none());
+    let subjects = vms
+        .iter()
+        .map(|vm| ("vm", vm.meta()))
+        .chain(bare.map(|meta| ("vmi", meta)));
     let on_namespaces = namespaces.iter().map(|namespace| ("namespace", namespace.meta()));
     let mut odd: Vec<Finding> = on_namespaces
-        .chain(on_vms.clone())
+        .chain(subjects.clone())
         .filter_map(|(kind, meta)| Some(opt_in(kind, meta, unreadable(meta)?)))
         .collect();
     let more = odd.len().saturating_sub(SHOWN);
@@ -38,7 +56,7 @@ pub(super) fn findings(facts: &Facts) -> Vec<Finding> {
         )));
     }
 
-    let by_vm = on_vms.filter(|(_, meta)| asked(meta) == Some(true));
+    let by_vm = subjects.filter(|(_, meta)| asked(meta) == Some(true));
     let by_vm: BTreeSet<&str> = by_vm.map(|(_, meta)| &*meta.namespace).collect();
     let opted_in = namespaces.iter().map(View::meta);
     let opted_in: Vec<&Meta> = opted_in
