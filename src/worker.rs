@@ -66,16 +66,20 @@ struct Remembered {
     /// What the last diagnosis has found, for the gauge.
     troubles: BTreeSet<Trouble>,
     /// What is stuck, as far as an Event has said it.
-    told: Option<Stuck>,
+    told: BTreeSet<Stuck>,
     /// A deletion that is announced when the pod is gone.
     farewell: Option<Box<Farewell>>,
 }
 
 impl Remembered {
-    /// Notes what is stuck. Whether that is new, and has to be said.
+    /// Notes what is stuck. Whether that is new since nothing was, and has to be said: where several things are wrong,
+    /// the first may be another every second.
     fn news(&mut self, stuck: Option<Stuck>) -> bool {
-        let before = std::mem::replace(&mut self.told, stuck);
-        self.told.is_some() && self.told != before
+        let Some(stuck) = stuck else {
+            self.told.clear();
+            return false;
+        };
+        self.told.insert(stuck)
     }
 }
 
@@ -326,7 +330,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_stuck_is_said_once_and_again_only_after_something_else() {
+    fn what_is_stuck_is_said_once_and_again_only_after_nothing_was() {
         let mut remembered = Remembered::default();
         let stuck = |reason: &str, disk: &str| Some((reason.to_owned(), disk.into()));
         let said = [
@@ -334,6 +338,7 @@ mod tests {
             (stuck("WorkerFailing", "root"), false),
             (stuck("WorkerFailing", "data"), true),
             (stuck("ClaimMissing", "data"), true),
+            (stuck("WorkerFailing", "root"), false),
             (None, false),
             (stuck("ClaimMissing", "data"), true),
         ];
