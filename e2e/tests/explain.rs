@@ -128,7 +128,10 @@ const SITUATIONS: &[Expected] = &[
         action: "Keep",
         reason: "WaitingForScheduler",
         diagnosis: "SchedulerSilent",
-        names: &["no word from nobody yet", "start the scheduler nobody (kubectl get pods"],
+        names: &[
+            "no word from nobody yet",
+            "start the scheduler nobody (kubectl get pods",
+        ],
     },
     Expected {
         file: "instancetype-missing",

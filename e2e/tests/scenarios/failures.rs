@@ -110,7 +110,9 @@ async fn play_two_replicas(cluster: Arc<Cluster>) -> Result<()> {
     ensure!(wrote(&replicas[0]) != wrote(&replicas[1]), "exactly one leads");
     let (leader, standby) = if wrote(&replicas[0]) { (0, 1) } else { (1, 0) };
     wait_for(SOON, "the Lease tells the leader's flags", async || {
-        let lease = cluster.plane.kubectl(&["get", "lease/first-consumer", "-n", "first-consumer", "-o", "json"]);
+        let lease = cluster
+            .plane
+            .kubectl(&["get", "lease/first-consumer", "-n", "first-consumer", "-o", "json"]);
         let lease: Value = serde_json::from_str(&lease.await?)?;
         let flag = lease.pointer("/metadata/annotations/first-consumer.kubevirt.io~1halted-vms");
         Ok((flag == Some(&json!("opt-in"))).then_some(()))
