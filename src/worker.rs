@@ -64,6 +64,8 @@ pub struct Memories(Mutex<HashMap<Key, Remembered>>);
 #[derive(Clone, Debug, Default)]
 struct Remembered {
     memory: Memory,
+    /// Since when it waits, or has waited last.
+    needed_since: Option<Timestamp>,
     /// The last decision, for the log and for the waiting gauge.
     shown: Option<(Reason, bool)>,
     /// What the last diagnosis has found, for the gauge.
@@ -260,6 +262,7 @@ impl Worker {
         let before = self.memories.with(&observed.subject, |remembered| {
             self.metrics.diagnosed(&remembered.troubles, &troubles);
             remembered.troubles = troubles;
+            remembered.needed_since = remembered.memory.needed_since.or(remembered.needed_since);
             remembered.shown.replace(shown)
         });
         let waiting = |(reason, needs): (Reason, bool)| needs.then_some(reason);
@@ -277,7 +280,7 @@ impl Worker {
         let (needed, created) = self.memories.with(subject, |remembered| {
             let uid = observed.own_pod().map(|pod| &pod.uid);
             (
-                remembered.memory.needed_since,
+                remembered.needed_since,
                 uid.and_then(|uid| remembered.memory.created_at(uid)),
             )
         });
@@ -290,7 +293,11 @@ impl Worker {
             Outcome::Deleted { .. } => {
                 info!(%subject, pod, %reason, about = decision.about, "deleted the pod");
                 self.metrics.deleted(reason);
+                if reason == Reason::PodFinished {
+                    self.metrics.failed(reason);
+                }
                 if reason == Reason::Served {
+                    observe(&self.metrics.need_to_node, needed, began);
                     observe(&self.metrics.creation_to_node, created, began);
                     observe(&self.metrics.node_to_deletion, Some(began), done);
                 }
