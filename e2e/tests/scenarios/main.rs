@@ -1,6 +1,7 @@
 //! Scenarios on a real control plane: what a user does, what becomes of the disks, and what it costs the API server.
 
 mod cases;
+mod check;
 mod disks;
 mod explain;
 mod failures;
@@ -121,6 +122,7 @@ fn main() -> ExitCode {
         failures::two_replicas_elect_one,
         failures::the_api_server_restarts,
         neighbours::cdi_comes_later,
+        check::each_hint_repairs_what_is_wrong,
     );
     suite.run(cluster::shared)
 }
