@@ -10,7 +10,6 @@ use crate::diagnose::Diagnosis;
 use crate::memory::Outcome;
 use crate::name::{Key, Uid, pod_name};
 use crate::observe::Observed;
-use crate::policy::Permission;
 use crate::reason::Reason;
 
 /// What happened, as the Event's reason.
@@ -92,9 +91,7 @@ pub type Stuck = (String, Arc<str>);
 /// long. Nobody is told about VMs that have not asked for us, or do not want us.
 #[must_use]
 pub fn of_diagnosis(diagnosis: &Diagnosis, decision: &Decision, observed: &Observed) -> Option<(Stuck, Announcement)> {
-    if let Permission::No(Reason::OptedOut | Reason::NotAskedFor | Reason::SwitchedOff | Reason::MigrationTarget) =
-        observed.permission
-    {
+    if !observed.permission.wanted() {
         return None;
     }
     let lasts = match decision.reason {

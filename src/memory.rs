@@ -72,7 +72,7 @@ impl Growing {
 pub struct Memory {
     /// The owner that all this is about; another life of the name starts anew.
     owner: Option<Uid>,
-    /// Since when a claim has needed a consumer without a break.
+    /// Since when a claim has needed a consumer, and we have been wanted, without a break.
     pub needed_since: Option<Timestamp>,
     /// Since when the own pod has been finished.
     pub finished_since: Option<Timestamp>,
@@ -180,7 +180,8 @@ impl Memory {
                 ..Self::default()
             };
         }
-        self.needed_since = observed.needs().then(|| self.needed_since.unwrap_or(now));
+        let waits = observed.needs() && observed.permission.wanted();
+        self.needed_since = waits.then(|| self.needed_since.unwrap_or(now));
         let finished = observed.own_pod().is_some_and(OwnPod::finished);
         self.finished_since = finished.then(|| self.finished_since.unwrap_or(now));
         if observed.claims().all(|claim| claim.phase == ClaimPhase::Bound) {

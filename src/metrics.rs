@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
 use std::time::Duration;
 
-use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::prometheus_text::encode;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -15,7 +15,7 @@ use prometheus_client::registry::{Registry, Unit};
 use crate::reason::{Reason, Trouble};
 
 /// The content type of [`Metrics::text`].
-pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+pub use prometheus_client::encoding::prometheus_text::CONTENT_TYPE;
 
 /// Upper bounds in seconds: from the time that a scheduler needs to the time that a person waits.
 const SECONDS: [f64; 17] = [
@@ -223,8 +223,8 @@ impl Metrics {
         self.unreadable.get_or_create(&KindLabel { kind }).inc();
     }
 
-    /// Everything in the OpenMetrics text format, which Prometheus reads. The oldest wait is told at this moment,
-    /// because it grows by itself.
+    /// Everything in Prometheus' text format, which every scraper and `promtool` read. The oldest wait is told at this
+    /// moment, because it grows by itself.
     #[must_use]
     pub fn text(&self, oldest_wait: Duration) -> String {
         self.oldest_wait.set(oldest_wait.as_secs_f64());
@@ -307,7 +307,6 @@ mod tests {
             r#"first_consumer_node_to_deletion_seconds_bucket{le="0.005"} 0"#,
             r#"first_consumer_node_to_deletion_seconds_bucket{le="0.01"} 1"#,
             "first_consumer_need_to_creation_seconds_count 0",
-            "# EOF",
         ] {
             assert!(lines.iter().any(|found| found == line), "{line} is not in {lines:#?}");
         }

@@ -152,6 +152,15 @@ pub enum Permission {
     No(Reason),
 }
 
+impl Permission {
+    /// Whether anybody wants the subject served, by us or by virt-controller.
+    #[must_use]
+    pub fn wanted(self) -> bool {
+        use Reason::{MigrationTarget, NotAskedFor, OptedOut, SwitchedOff};
+        !matches!(self, Self::No(OptedOut | NotAskedFor | SwitchedOff | MigrationTarget))
+    }
+}
+
 /// Whether flags and annotations allow to serve the subject. `state` is its state, `namespace` the metadata of its
 /// Namespace.
 #[must_use]

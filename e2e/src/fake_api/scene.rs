@@ -67,16 +67,10 @@ pub struct Scene {
     /// The neighbours.
     pub stand_ins: StandIns,
     stage: Stage,
-    replicas: Vec<Replica>,
+    replicas: Vec<Controller>,
     /// How many replicas there have been; each has a name of its own in the list of calls.
     started: usize,
     ready_at: Timestamp,
-}
-
-/// A controller of ours.
-struct Replica {
-    controller: Controller,
-    metrics: Arc<Metrics>,
 }
 
 impl Deref for Scene {
@@ -135,11 +129,11 @@ impl Scene {
             namespace: None,
             create_rate: 20,
             candidate: None,
-            metrics: Arc::clone(&metrics),
+            metrics,
             clock: self.api.clock().clone(),
         });
         let endpoints = controller.endpoints();
-        self.replicas.push(Replica { controller, metrics });
+        self.replicas.push(controller);
         endpoints
     }
 
@@ -168,7 +162,7 @@ impl Scene {
     /// Ends the oldest replica in order.
     pub async fn stop_controller(&mut self) -> Result<()> {
         ensure!(!self.replicas.is_empty(), "no controller runs");
-        self.replicas.remove(0).controller.stop().await;
+        self.replicas.remove(0).stop().await;
         Ok(())
     }
 
@@ -250,7 +244,7 @@ impl Scene {
     /// What `/metrics` of the newest replica shows.
     pub fn metrics(&self) -> Result<String> {
         let replica = self.replicas.last().context("no controller runs")?;
-        Ok(replica.metrics.text(Duration::ZERO))
+        Ok((replica.endpoints().metrics)().0)
     }
 
     /// Waits until the controller's decision about the only subject that waits has this reason.
@@ -269,7 +263,7 @@ impl Scene {
     /// Ends everything.
     pub async fn stop(mut self) {
         for replica in self.replicas.drain(..) {
-            replica.controller.stop().await;
+            replica.stop().await;
         }
         self.stand_ins.stop().await;
     }
