@@ -72,7 +72,7 @@ impl Claim {
         let usable = claim.phase() != ClaimPhase::Lost && !claim.meta().terminating();
         let placed = usable && has_node(claim, class);
         // An import or upload goes on without a node once its prime claim exists; a clone pauses (CDI reference 2.6).
-        let goes_on = population_runs && fills_prime_claim(claim);
+        let goes_on = population_runs && claim.fills_prime_claim();
         let needs = usable
             && late
             && !placed
@@ -158,12 +158,6 @@ fn has_node(claim: &PersistentVolumeClaim, class: Option<&StorageClass>) -> bool
         .as_deref()
         .is_some_and(|volume| !volume.is_empty())
         || (claim.selected_node().is_some() && class.is_none_or(StorageClass::provisions))
-}
-
-/// Imports and uploads are filled through a prime claim (CDI `populators/import-populator.go`, `upload-populator.go`).
-fn fills_prime_claim(claim: &PersistentVolumeClaim) -> bool {
-    let source = claim.spec.data_source_ref.as_ref().map(|source| &*source.kind);
-    matches!(source, Some("VolumeImportSource" | "VolumeUploadSource"))
 }
 
 #[cfg(test)]

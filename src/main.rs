@@ -4,9 +4,8 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use first_consumer::cli::explain;
 use first_consumer::cli::render::{self, Rendered};
-use first_consumer::cli::{Cli, Command};
+use first_consumer::cli::{Cli, Command, check, completion, explain, supported};
 use first_consumer::run::run;
 use first_consumer::telemetry;
 
@@ -25,6 +24,12 @@ async fn main() -> ExitCode {
             Ok(Rendered { text, refused }) => Ok(print(&text, &refused, u8::from(!refused.is_empty()))),
             Err(failure) => Err((failure.code, failure.into())),
         },
+        Command::Check(flags) => match check::run(&flags).await {
+            Ok((text, code)) => Ok(print(&text, &[], code)),
+            Err(failure) => Err((failure.code, failure.into())),
+        },
+        Command::Completion(flags) => Ok(print(&completion::script(flags.shell), &[], 0)),
+        Command::Version => Ok(print(&supported::report(), &[], 0)),
     };
     match ended {
         Ok(code) => ExitCode::from(code),

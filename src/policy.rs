@@ -196,12 +196,23 @@ pub fn permission(
 }
 
 /// What the opt-in annotation says; any value but `"true"` and `"false"` counts as absent.
-fn asked(meta: &Meta) -> Option<bool> {
-    match meta.annotation(&format!("{DOMAIN}/provision"))? {
+#[must_use]
+pub fn asked(meta: &Meta) -> Option<bool> {
+    match provision(meta)? {
         "true" => Some(true),
         "false" => Some(false),
         _ => None,
     }
+}
+
+/// The value of an opt-in annotation that counts as absent, which who wrote it can't see.
+#[must_use]
+pub fn unreadable(meta: &Meta) -> Option<&str> {
+    provision(meta).filter(|_| asked(meta).is_none())
+}
+
+fn provision(meta: &Meta) -> Option<&str> {
+    meta.annotation(&format!("{DOMAIN}/provision"))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What a worker does with one subject: a turn of the decision, its effect, and the telling of it.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -54,6 +54,9 @@ pub struct Worker {
     pub clock: Clock,
 }
 
+/// When a trouble that was told of and went is told of again.
+const FORGOTTEN_AFTER: Duration = Duration::from_mins(10);
+
 /// What is remembered of each subject.
 #[derive(Debug, Default)]
 pub struct Memories(Mutex<HashMap<Key, Remembered>>);
@@ -68,7 +71,7 @@ struct Remembered {
     /// What the last diagnosis has found, for the gauge.
     troubles: BTreeSet<Trouble>,
     /// What is stuck, as far as an Event has said it.
-    told: Option<Stuck>,
+    told: BTreeMap<Stuck, Timestamp>,
     /// What went wrong last, as the log has it; said again only when it is something else, or after a success.
     complaint: Option<String>,
     /// A deletion that is announced when the pod is gone.
@@ -83,10 +86,12 @@ impl Remembered {
         news
     }
 
-    /// Notes what is stuck. Whether that is new, and has to be said.
-    fn news(&mut self, stuck: Option<Stuck>) -> bool {
-        let before = std::mem::replace(&mut self.told, stuck);
-        self.told.is_some() && self.told != before
+    /// Notes what is stuck. Whether that is new and has to be said: where several things are wrong, or one comes and
+    /// goes, it may be another every second.
+    fn news(&mut self, stuck: Option<Stuck>, now: Timestamp) -> bool {
+        let news = stuck.is_some_and(|stuck| self.told.insert(stuck, now).is_none());
+        self.told.retain(|_, seen| between(*seen, now) < FORGOTTEN_AFTER);
+        news
     }
 }
 
@@ -161,7 +166,7 @@ impl Worker {
             if let Some(announcement) = announce::of_decision(&decision, &observed) {
                 self.announce(announcement);
             }
-            self.tell_stuck(&diagnosis, &decision, &observed);
+            self.tell_stuck(&diagnosis, &decision, &observed, now);
         }
         if effect == Effect::Nothing || !self.leadership.leads() {
             if observed.owner.is_none() && observed.own_pod().is_none() {
@@ -230,11 +235,11 @@ impl Worker {
     }
 
     /// Says once what is stuck, and again only when it is something else.
-    fn tell_stuck(&self, diagnosis: &Diagnosis, decision: &Decision, observed: &Observed) {
+    fn tell_stuck(&self, diagnosis: &Diagnosis, decision: &Decision, observed: &Observed, now: Timestamp) {
         let subject = &observed.subject;
         let (stuck, announcement) = announce::of_diagnosis(diagnosis, decision, observed).unzip();
         let announcement = self.memories.with(subject, |remembered| {
-            let news = remembered.news(stuck);
+            let news = remembered.news(stuck, now);
             announcement.filter(|_| news)
         });
         if let Some(announcement) = announcement {
@@ -352,19 +357,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_stuck_is_said_once_and_again_only_after_something_else() {
+    fn what_is_stuck_is_said_once_and_again_only_if_it_was_not_for_a_while() {
         let mut remembered = Remembered::default();
         let stuck = |reason: &str, disk: &str| Some((reason.to_owned(), disk.into()));
         let said = [
-            (stuck("WorkerFailing", "root"), true),
-            (stuck("WorkerFailing", "root"), false),
-            (stuck("WorkerFailing", "data"), true),
-            (stuck("ClaimMissing", "data"), true),
-            (None, false),
-            (stuck("ClaimMissing", "data"), true),
+            (0, stuck("WorkerFailing", "root"), true),
+            (1, stuck("WorkerFailing", "root"), false),
+            (2, stuck("WorkerFailing", "data"), true),
+            (3, stuck("ClaimMissing", "data"), true),
+            (4, stuck("WorkerFailing", "root"), false),
+            (5, None, false),
+            (6, stuck("ClaimMissing", "data"), false),
+            (5000, stuck("ClaimMissing", "data"), false),
+            (5001, stuck("WorkerFailing", "data"), true),
+            (9000, None, false),
+            (9001, stuck("ClaimMissing", "data"), true),
         ];
-        for (number, (stuck, news)) in said.into_iter().enumerate() {
-            assert_eq!(remembered.news(stuck), news, "{number}");
+        for (second, stuck, news) in said {
+            let now = Timestamp::from_second(second).expect("a time");
+            assert_eq!(remembered.news(stuck, now), news, "{second}");
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::stand_in::{self, StandIns};
 use crate::suite::Shared;
 
 /// Storage classes and CSI drivers beside the real local-path.
-pub(crate) const STORAGE: &str = include_str!("../stand_in_storage.yaml");
+pub const STORAGE: &str = include_str!("../stand_in_storage.yaml");
 
 /// The user that the product's requests come from.
 pub const ACCOUNT: &str = "system:serviceaccount:first-consumer:first-consumer";

@@ -88,24 +88,14 @@ impl Scene {
         Ok(())
     }
 
-    /// Creates an object in this namespace, or in none if its kind has none.
+    /// Creates an object in this namespace, or in none if its kind has none: kubectl knows which.
     pub async fn create_anywhere(&self, object: &Value) -> Result<()> {
-        self.kubectl_with("create", object).await
-    }
-
-    /// Makes an object of this namespace what it is here.
-    pub async fn apply(&self, object: &Value) -> Result<()> {
-        self.kubectl_with("replace", object).await
-    }
-
-    /// kubectl knows which kinds have a namespace.
-    async fn kubectl_with(&self, command: &str, object: &Value) -> Result<()> {
         let file = tempfile::NamedTempFile::new()?;
         std::fs::write(file.path(), object.to_string())?;
         let path = file.path().to_str().context("a name that is not UTF-8")?;
         self.cluster
             .plane
-            .kubectl(&[command, "--namespace", &self.namespace, "-f", path])
+            .kubectl(&["create", "--namespace", &self.namespace, "-f", path])
             .await?;
         Ok(())
     }

@@ -6,6 +6,9 @@ use serde::Deserialize;
 
 use super::{Meta, view};
 
+/// The feature gate by which late disks wait for a first consumer.
+pub const HONOURS: &str = "HonorWaitForFirstConsumer";
+
 /// The CDIConfig; the one that counts is called `config`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
@@ -27,7 +30,12 @@ impl CdiConfig {
     /// Whether late disks wait for a first consumer (CDI `feature-gates/feature-gates.go`: absent is off).
     #[must_use]
     pub fn honours_wait_for_first_consumer(&self) -> bool {
-        let mut gates = self.spec.feature_gates.iter();
-        gates.any(|gate| &**gate == "HonorWaitForFirstConsumer")
+        self.feature_gates().iter().any(|gate| &**gate == HONOURS)
+    }
+
+    /// All that are on.
+    #[must_use]
+    pub fn feature_gates(&self) -> &[Arc<str>] {
+        &self.spec.feature_gates
     }
 }

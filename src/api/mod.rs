@@ -3,9 +3,12 @@
 //! Every field has a default and unknown fields and enum values are accepted, so that no object that the API server
 //! holds can stop a watch.
 
+mod cdi;
 mod cdi_config;
 mod condition;
+mod csi_driver;
 mod data_volume;
+mod deployment;
 mod event;
 mod kube_virt;
 mod lease;
@@ -26,9 +29,12 @@ use std::fmt::Debug;
 
 use serde::de::DeserializeOwned;
 
-pub use cdi_config::CdiConfig;
+pub use cdi::Cdi;
+pub use cdi_config::{CdiConfig, HONOURS};
 pub use condition::Condition;
+pub use csi_driver::CsiDriver;
 pub use data_volume::{DataVolume, DataVolumePhase};
+pub use deployment::Deployment;
 pub use event::Event;
 pub use kube_virt::{
     Architectures, BindingPlugin, Configuration, DeveloperConfiguration, KubeVirt, PermittedHostDevices, Resources,

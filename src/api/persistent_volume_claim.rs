@@ -64,6 +64,14 @@ pub enum ClaimPhase {
 }
 
 impl PersistentVolumeClaim {
+    /// Imports and uploads are filled through a prime claim (CDI `populators/import-populator.go`,
+    /// `upload-populator.go`).
+    #[must_use]
+    pub fn fills_prime_claim(&self) -> bool {
+        let source = self.spec.data_source_ref.as_ref().map(|source| &*source.kind);
+        matches!(source, Some("VolumeImportSource" | "VolumeUploadSource"))
+    }
+
     /// The phase.
     #[must_use]
     pub fn phase(&self) -> ClaimPhase {

@@ -7,7 +7,6 @@ mod tests;
 mod text;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
@@ -16,7 +15,7 @@ use serde_json::json;
 
 use super::connection::Connection;
 use super::names::{self, SUBJECTS_AND_DISKS};
-use super::{Failure, files};
+use super::{Failure, files, layout};
 use crate::api::{Beside, View as _};
 use crate::cluster::expand::expand;
 use crate::cluster::snapshot;
@@ -33,6 +32,15 @@ pub use account::Account;
 
 /// Flags of `explain`.
 #[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  first-consumer explain vm/db                  # one VM: its disks, one cause, one next step
+  first-consumer explain dv/db-root             # the VM that uses this DataVolume
+  first-consumer explain -A                     # all VMs that wait, in all Namespaces
+  kubectl get vm,vmi,dv,pvc,pods,events -o yaml > state.yaml
+  first-consumer explain vm/db -f state.yaml    # the same of what was saved
+
+Exit code: 0 nothing waits, or a table; 1 a VM that was named waits, or something fails for it.")]
 pub struct Explain {
     /// Whom to explain: vm/NAME, vmi/NAME, or whoever uses dv/NAME or pvc/NAME; vm NAME, too. Without a name: a table of
     /// all that wait.
@@ -90,8 +98,7 @@ struct Scene {
 
 /// Runs `explain` for whoever looks at stdout now.
 pub async fn run(flags: &Explain) -> Result<Explained, Failure> {
-    let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    run_at(flags, colour, Timestamp::now()).await
+    run_at(flags, layout::wants_colour(), Timestamp::now()).await
 }
 
 /// Runs `explain` as if it were `now`: what has lasted for how long is counted from there.

@@ -1,10 +1,14 @@
 //! The command line: flags in, settings out; and the commands that only print.
 
+pub mod check;
+pub mod completion;
 pub mod connection;
 pub mod explain;
 pub mod files;
+mod layout;
 pub mod names;
 pub mod render;
+pub mod supported;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -19,24 +23,57 @@ use crate::policy::{HaltedVms, Policy, StartedVms};
 use crate::telemetry::LogFormat;
 
 /// Gives the disks of KubeVirt VMs their first consumer.
+///
+/// On storage that binds late (volumeBindingMode: WaitForFirstConsumer) the DataVolumes of a VM stay empty until a pod
+/// uses their claims, and a VM that is not started has none. The controller makes a small temporary pod that asks the
+/// scheduler for what the VM will ask for; as soon as every disk has its node, the pod is gone and CDI fills the disks.
 #[derive(Debug, Parser)]
-#[command(name = "first-consumer", version, about, propagate_version = true)]
+#[command(
+    name = "first-consumer",
+    version = supported::VERSION,
+    about,
+    long_about,
+    propagate_version = true,
+    disable_help_subcommand = true,
+    after_help = EXAMPLES
+)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
 }
 
+const EXAMPLES: &str = "\
+Examples:
+  kubectl annotate vm/db first-consumer.kubevirt.io/provision=true   # fill the disks of a halted VM
+  first-consumer explain vm/db    # why they are not filled yet
+  first-consumer explain -A       # all VMs that wait
+  first-consumer check --pre      # before it is installed: has the cluster what it needs
+
+Also as a kubectl plugin: kubectl first-consumer explain vm/db
+
+Exit codes:
+  0  fine
+  1  something waits or fails
+  2  wrong use, or input that cannot be read
+  3  the cluster cannot be reached, forbids it, or does not have it";
+
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run the controller.
+    /// Run the controller; in a cluster its Deployment does.
     Run(Box<Run>),
     /// Print the first-consumer pod of VMs, from files or from a cluster.
     Render(Box<render::Render>),
     /// Say what a VM's disks wait for: one cause and one next step; without a name a table of the VMs that wait.
     #[command(visible_alias = "status")]
     Explain(Box<explain::Explain>),
+    /// Say whether the cluster has what first-consumer needs, and how to get what it lacks.
+    Check(Box<check::Check>),
+    /// Print the script by which a shell completes commands and flags.
+    Completion(completion::Completion),
+    /// Print the version, the commit, and the versions of KubeVirt, CDI and Kubernetes that it is made for.
+    Version,
 }
 
 /// Why a command has failed: the exit code and a text.
@@ -198,6 +235,9 @@ impl Run {
         }
     }
 }
+
+#[cfg(test)]
+mod help;
 
 /// A duration such as `10s`, `1m30s` or `0s`.
 fn duration(text: &str) -> Result<Duration, String> {

@@ -24,6 +24,13 @@ use crate::yaml;
 
 /// Flags of `render`.
 #[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  first-consumer render vm/db                   # the pod that the controller would make for this VM
+  first-consumer render -f vm.yaml              # of a manifest, without a cluster
+  first-consumer render -f vm.yaml -o placement # only where it may run and what it asks for
+
+Exit code: 0 printed; 1 KubeVirt would refuse one of the VMs.")]
 pub struct Render {
     /// VMs or VMIs of the cluster: vm/NAME, vmi/NAME, or vm NAME.
     #[arg(value_name = "SUBJECT", required_unless_present = "file", conflicts_with = "file")]

@@ -69,7 +69,11 @@ async fn list<V: Indexed>(
 }
 
 /// All objects of one kind that concern the VMs of a Namespace, or of all.
-async fn objects<V: View>(client: &Client, namespace: Option<&str>, limit: Duration) -> Result<Vec<V>, SnapshotError> {
+pub async fn objects<V: View>(
+    client: &Client,
+    namespace: Option<&str>,
+    limit: Duration,
+) -> Result<Vec<V>, SnapshotError> {
     let (api, _) = scope::<V>(client, namespace);
     let mut page = ListParams::default().limit(PAGE);
     let mut objects = Vec::new();

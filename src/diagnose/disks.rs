@@ -181,6 +181,30 @@ pub(super) fn provisioner_silent(case: &Case, disk: &Disk) -> Option<Suspicion> 
     Some(suspicion.lasting(Since::Seen(asked.or(meta.creation_timestamp)), PROVISIONER))
 }
 
+/// A node is chosen, and the claim in which CDI fills this one does not come. CDI says why in an Event alone
+/// (`populators/populator-base.go`: `createPVCPrime`), as a rule because a quota counts the disk twice.
+pub(super) fn population_refused(case: &Case, disk: &Disk) -> Option<Suspicion> {
+    let (claim, object) = pending(case, disk)?;
+    let key = case.key(disk);
+    let begun = !object.fills_prime_claim() || case.index.prime_claim(&key, &claim.uid).is_some();
+    if begun || claim.data_volume.is_none() || claim.selected_node.is_none() {
+        return None;
+    }
+    let told = case.events(PersistentVolumeClaim::KIND, &key, &claim.uid.0);
+    let told = newest(told.filter(|event| &*event.reason == "ErrCreatingPVCPrime"));
+    let words = told.map_or("CDI has made no claim to fill it, a quota may be why", |event| {
+        &*event.message
+    });
+    let about = format!("{}: {words}", disk.name);
+    let suspicion = Suspicion::of(
+        Trouble::ClaimRefused,
+        &disk.name,
+        about,
+        quota(words).unwrap_or_default(),
+    );
+    Some(suspicion.lasting(Since::Seen(object.meta().creation_timestamp), MINUTE))
+}
+
 /// CDI has written down on the claim why it could not create the worker (CDI `common/util.go`: `HandleFailedPod`).
 pub(super) fn worker_refused(case: &Case, disk: &Disk) -> Option<Suspicion> {
     let (_, meta) = unfilled(case, disk).map(|(claim, object)| (claim, object.meta()))?;

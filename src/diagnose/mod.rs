@@ -119,7 +119,7 @@ type OfDisk = fn(&Case, &Disk) -> Option<Suspicion>;
 type OfSubject = fn(&Case) -> Option<Suspicion>;
 
 /// Of a disk the first that speaks counts.
-const OF_DISKS: [OfDisk; 13] = [
+const OF_DISKS: [OfDisk; 14] = [
     disks::cdi_missing,
     disks::storage_class_missing,
     disks::claim_refused,
@@ -128,6 +128,7 @@ const OF_DISKS: [OfDisk; 13] = [
     places::selected_node_not_ready,
     disks::provisioning_failed,
     disks::provisioner_silent,
+    disks::population_refused,
     disks::worker_refused,
     disks::launcher_blocks_import,
     disks::worker_unschedulable,

@@ -57,7 +57,9 @@ pub fn steps(system: &System, steps: &mut Steps) {
                     of.standings.fill(None);
                     if system.model.apart {
                         // They had arrived, or the step before this one would have been another.
-                        strays.iter().for_each(|request| drop(arrive(state, request)));
+                        for request in &strays {
+                            arrive(state, request);
+                        }
                         return;
                     }
                     state.strays.extend(strays);

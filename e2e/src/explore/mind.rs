@@ -124,7 +124,9 @@ impl Mind {
         visitor.value(u64::from(made) << 2 | u64::from(lately) << 1 | u64::from(replaced));
         let claims = wishes.iter().flat_map(|wishes| wishes.claims).flatten();
         owner.into_iter().chain(claims).for_each(|id| visitor.id(id));
-        visitor.value(wishes.map_or(0, |wishes| 2 + u64::from(wishes.taken) << 1 | u64::from(wishes.edited)));
+        visitor.value(wishes.map_or(0, |wishes| {
+            (2 + u64::from(wishes.taken)) << 1 | u64::from(wishes.edited)
+        }));
     }
 
     /// Notes what came of a request.

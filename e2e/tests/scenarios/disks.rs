@@ -50,7 +50,7 @@ pub async fn plain_claim_beside(cluster: Arc<Cluster>) -> Result<()> {
     scene.expect(SERVED_ONCE).await
 }
 
-/// Whoever asks CDI not to wait is taken at their word, on both paths.
+/// Whoever asks CDI not to wait is taken at their word, on both paths. That the disks then may be on two nodes is told.
 pub async fn immediate_binding_asked_for(cluster: Arc<Cluster>) -> Result<()> {
     let scene = Scene::new(cluster, "immediate").await?;
     for (name, class) in [("legacy", LOCAL_PATH), ("populator", CSI_CLASS)] {
@@ -59,5 +59,5 @@ pub async fn immediate_binding_asked_for(cluster: Arc<Cluster>) -> Result<()> {
         scene.create(vm.object()).await?;
         scene.wait_phase(&vm.claims(), "Succeeded").await?;
     }
-    scene.expect(UNTOUCHED).await
+    scene.expect(Requests { events: 2, ..UNTOUCHED }).await
 }

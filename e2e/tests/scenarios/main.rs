@@ -1,6 +1,7 @@
 //! Scenarios on a real control plane: what a user does, what becomes of the disks, and what it costs the API server.
 
 mod cases;
+mod check;
 mod disks;
 mod explain;
 mod failures;
@@ -9,7 +10,6 @@ mod hand_over;
 mod instancetypes;
 mod neighbours;
 mod peers;
-mod refusals;
 mod rights;
 mod sources;
 mod started;
@@ -50,7 +50,6 @@ fn main() -> ExitCode {
         sources::nobody_fills_it_without_a_csi_driver,
         hand_over::imports_that_fail,
         hand_over::a_node_given_back_is_held_the_next_time,
-        refusals::a_quota_that_is_raised,
         neighbours::foreign_consumer,
         peers::three_members_on_three_nodes,
         peers::three_members_in_three_zones,
@@ -92,7 +91,6 @@ fn main() -> ExitCode {
         pod_life::c35_what_happened_without_us,
         admission::c36_a_quota_refuses_it,
         admission::c37_pod_security,
-        admission::c39_storage_quota,
         telling::c40_what_is_being_waited_for,
         special_volumes::c51_a_hotplugged_disk_is_followed,
         special_volumes::c52_hotplug_into_a_running_vm,
@@ -106,6 +104,7 @@ fn main() -> ExitCode {
         pod_life::c22_a_pod_that_stays_alive,
         pod_life::c26_the_place_is_lost,
         pod_life::c33_pods_that_fail,
+        admission::c39_storage_quota,
         telling::c41_a_silent_provisioner,
         nodes::c44_no_node_yet,
         nodes::c45_the_node_is_consolidated_away,
@@ -123,6 +122,7 @@ fn main() -> ExitCode {
         failures::two_replicas_elect_one,
         failures::the_api_server_restarts,
         neighbours::cdi_comes_later,
+        check::each_hint_repairs_what_is_wrong,
     );
     suite.run(cluster::shared)
 }

@@ -5,13 +5,14 @@ use serde::Serialize;
 
 use super::Scene;
 use crate::api::{
-    ClaimPhase, DataVolumePhase, Event, Meta, Pod, Scheduled, View as _, VirtualMachine, VirtualMachineInstance,
+    ClaimPhase, DataVolumePhase, Event, Pod, Scheduled, View as _, VirtualMachine, VirtualMachineInstance,
 };
 use crate::claim::Path;
 use crate::decide::{Action, Decision, Settings, turn};
 use crate::diagnose::{Diagnosis, Finding, diagnose};
 use crate::name::{DOMAIN, Key, pod_name};
 use crate::observe::{Disk, Observed};
+use crate::policy;
 use crate::reason::{Reason, Whom};
 
 /// What is to be said of one subject.
@@ -166,16 +167,14 @@ impl Wrong {
     }
 }
 
-/// An opt-in annotation that says neither yes nor no counts as absent, which who wrote it can't see.
+/// An opt-in annotation that counts as absent.
 fn unreadable(scene: &Scene, subject: &Key) -> Option<String> {
     let vm = scene.index.vm(subject).map(|vm| vm.meta());
     let namespace = scene
         .index
         .namespace(&subject.namespace)
         .map(|namespace| namespace.meta());
-    let value = |meta: &Meta| meta.annotation(&format!("{DOMAIN}/provision")).map(str::to_owned);
-    let mut values = vm.into_iter().chain(namespace).filter_map(value);
-    let value = values.find(|value| !matches!(&**value, "true" | "false"))?;
+    let value = vm.into_iter().chain(namespace).find_map(policy::unreadable)?;
     Some(format!(
         "the annotation says {value:?}, which is neither \"true\" nor \"false\""
     ))

@@ -1,10 +1,8 @@
-//! What people read: a short tree a subject, or a table. Lines have at most [`WIDTH`] columns, as far as words allow.
+//! What people read: a short tree a subject, or a table.
 
 use super::account::{Account, DiskAccount};
 use super::scheduler::verdict;
-
-/// Columns of a line.
-const WIDTH: usize = 100;
+use crate::cli::layout::{WIDTH, cut, paint, push, unbroken, width, wrapped};
 
 /// Trees, with an empty line between them.
 pub(super) fn trees(accounts: &[Account], colour: bool) -> String {
@@ -33,13 +31,6 @@ fn tree(account: &Account, colour: bool) -> String {
         let (branch, below) = if last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
         branch_lines(&mut text, branch, below, name, words);
     }
-    let paint = |code: &str, word: &str| {
-        if colour {
-            format!("\u{1b}[{code}m{word}\u{1b}[0m")
-        } else {
-            word.to_owned()
-        }
-    };
     let (tint, next) = if account.fine { ("32", "34") } else { ("31", "34") };
     let message = match verdict(&account.message) {
         Some(verdict) => {
@@ -59,7 +50,7 @@ fn tree(account: &Account, colour: bool) -> String {
         let wrapped = unbroken(&words, WIDTH - 8);
         for (position, line) in wrapped.iter().enumerate() {
             let head = if position == 0 {
-                format!("{}{}", paint(code, word), " ".repeat(8 - word.len()))
+                format!("{}{}", paint(colour, code, word), " ".repeat(8 - word.len()))
             } else {
                 " ".repeat(8)
             };
@@ -90,12 +81,6 @@ fn branch_lines(text: &mut String, branch: &str, below: &str, name: &str, words:
             push(text, &format!("{below}    "), &line);
         }
     }
-}
-
-fn push(text: &mut String, head: &str, line: &str) {
-    text.push_str(head);
-    text.push_str(line);
-    text.push('\n');
 }
 
 fn of_disk(disk: &DiskAccount) -> String {
@@ -157,38 +142,4 @@ fn short(account: &Account) -> &'static str {
         "VirtualMachine" => "vm",
         _ => "vmi",
     }
-}
-
-fn width(text: &str) -> usize {
-    text.chars().count()
-}
-
-fn cut(text: &str, room: usize) -> String {
-    if width(text) <= room {
-        return text.to_owned();
-    }
-    text.chars().take(room - 1).chain(['…']).collect()
-}
-
-/// As [`wrapped`], but a command has a line of its own if it fits there and not behind its explanation: it is copied.
-fn unbroken(text: &str, room: usize) -> Vec<String> {
-    match text.split_once(": kubectl ") {
-        Some((why, command)) if width(text) > room => {
-            let command = format!("kubectl {command}");
-            [wrapped(&format!("{why}:"), room), wrapped(&command, room)].concat()
-        }
-        _ => wrapped(text, room),
-    }
-}
-
-/// Lines of at most `room` columns, broken between words; a longer word has its own line.
-fn wrapped(text: &str, room: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split(' ') {
-        match lines.last_mut() {
-            Some(line) if width(line) + 1 + width(word) <= room => line.extend([" ", word]),
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
 }

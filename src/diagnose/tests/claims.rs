@@ -86,6 +86,43 @@ pub(super) const TABLE: &[Row] = &[
     ),
     (
         Trouble::ClaimRefused,
+        "no prime comes",
+        "root",
+        primeless,
+        "root: CDI has made no claim to fill it",
+        &[
+            ("it is there", |w| prime(w, "Pending")),
+            ("young", |w| w.now = at(59)),
+            ("no node", |w| w.unplaced("root")),
+            ("a clone begins otherwise", |w| {
+                w.set(
+                    "root",
+                    &json!({"spec": {"dataSourceRef": {"kind": "VolumeCloneSource"}}}),
+                );
+            }),
+            ("bound", |w| {
+                w.set("root", &json!({"status": {"phase": "Bound"}}));
+            }),
+        ],
+    ),
+    (
+        Trouble::ClaimRefused,
+        "a quota refuses the prime",
+        "root",
+        |w| {
+            primeless(w);
+            w.event(
+                "PersistentVolumeClaim",
+                "root",
+                "ErrCreatingPVCPrime",
+                "exceeded quota: disk, requested: 1",
+            );
+        },
+        "root: exceeded quota: disk, requested: 1",
+        &[],
+    ),
+    (
+        Trouble::ClaimRefused,
         "the name is taken",
         "root",
         |w| {
@@ -268,3 +305,9 @@ pub(super) const TABLE: &[Row] = &[
         ],
     ),
 ];
+
+/// CDI should fill `root` through a prime claim, and there is none.
+fn primeless(w: &mut World) {
+    prime(w, "Pending");
+    w.objects.remove("prime");
+}

@@ -68,9 +68,10 @@ pub fn volume(system: &System, steps: &mut Steps, claim: &Claim) {
                     claim: id,
                     node,
                 });
-                if model.swift {
-                    let dv = state.dvs[id.index() / 2].as_mut();
-                    dv.into_iter().for_each(|dv| dv.phase = DvPhase::Succeeded);
+                if model.swift
+                    && let Some(dv) = &mut state.dvs[id.index() / 2]
+                {
+                    dv.phase = DvPhase::Succeeded;
                 }
             },
         );

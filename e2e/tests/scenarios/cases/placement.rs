@@ -154,5 +154,6 @@ pub async fn c04_a_disk_that_was_bound_at_once(cluster: Arc<Cluster>) -> Result<
     scene.create(elsewhere.spec("affinity", forbidden).object()).await?;
     let stuck = scene.wait_event("DiskStuck").await?;
     ensure!(stuck.contains("d1"), "the conflict is named: {stuck}");
+    scene.wait_phase(&["d3".into()], "PendingPopulation").await?;
     no_node(&scene, &["d3".into()]).await
 }

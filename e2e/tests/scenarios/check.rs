@@ -1,0 +1,221 @@
+//! `check` on a real control plane: whatever it finds wrong, its hint repairs, word for word as a person would copy it.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use first_consumer_e2e::cluster::STORAGE;
+use first_consumer_e2e::control_plane::{ControlPlane, Options, build_controller, wait_for, workspace};
+use first_consumer_e2e::objects::Vm;
+use serde_json::{Value, json};
+
+/// An authorizer may look at its old rules for a moment.
+const SOON: Duration = Duration::from_secs(30);
+
+/// What `check` prints, and its exit code.
+async fn check(plane: &ControlPlane, flags: &[&str]) -> Result<(String, Option<i32>)> {
+    let mut check = tokio::process::Command::new(build_controller(false).await?);
+    check
+        .arg("check")
+        .args(flags)
+        .arg("--kubeconfig")
+        .arg(plane.kubeconfig()?);
+    let output = check.output().await?;
+    let text = [output.stdout, output.stderr].concat();
+    Ok((String::from_utf8_lossy(&text).into_owned(), output.status.code()))
+}
+
+/// The finding that says this, with its mark, and its hint's command as a shell takes it.
+fn finding(text: &str, says: &str) -> Option<(char, String)> {
+    let starts = |line: &str| line.starts_with(['√', '‼', '×']);
+    let lines: Vec<&str> = text.lines().collect();
+    let blocks = lines
+        .iter()
+        .enumerate()
+        .filter(|(_, line)| starts(line))
+        .map(|(first, _)| {
+            let rest = &lines[first + 1..];
+            let end = rest.iter().position(|line| starts(line) || line.is_empty());
+            [&lines[first..=first], &rest[..end.unwrap_or(rest.len())]]
+                .concat()
+                .join("\n")
+        });
+    let mut found = blocks.filter(|block| block.split_whitespace().collect::<Vec<_>>().join(" ").contains(says));
+    let block = found.next()?;
+    let (_, hint) = block.split_once("  Next:   ").unwrap_or_default();
+    let command = hint.find("kubectl ").map_or("", |start| &hint[start..]);
+    Some((block.chars().next()?, command.to_owned()))
+}
+
+/// Fails unless this is found with this mark; returns the hint's command.
+async fn expect(plane: &ControlPlane, flags: &[&str], mark: char, says: &str) -> Result<String> {
+    let (text, code) = check(plane, flags).await?;
+    let (found, command) = finding(&text, says).with_context(|| format!("{says} is not in:\n{text}"))?;
+    ensure!(
+        found == mark && (mark != '×' || code == Some(1)),
+        "{says}: {code:?}\n{text}"
+    );
+    Ok(command)
+}
+
+/// Does what the hint says, as it stands there, and waits until the finding is gone.
+async fn repair(plane: &ControlPlane, mark: char, says: &str) -> Result<()> {
+    let command = expect(plane, &[], mark, says).await?;
+    ensure!(!command.is_empty(), "no command repairs: {says}");
+    let mut shell = tokio::process::Command::new("sh");
+    let kubectl = format!("kubectl() {{ {} \"$@\"; }}\n{command}", plane.kubectl_command());
+    shell.arg("-ec").arg(&kubectl).env("KUBECONFIG", plane.kubeconfig()?);
+    let output = shell.current_dir(workspace()).output().await?;
+    ensure!(
+        output.status.success(),
+        "{kubectl}\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    gone(plane, says).await
+}
+
+async fn gone(plane: &ControlPlane, says: &str) -> Result<()> {
+    wait_for(SOON, &format!("the end of: {says}"), async || {
+        let (text, _) = check(plane, &[]).await?;
+        Ok(finding(&text, says).is_none().then_some(()))
+    })
+    .await
+}
+
+async fn apply(plane: &ControlPlane, object: Value) -> Result<()> {
+    plane.apply(&object.to_string()).await
+}
+
+pub async fn each_hint_repairs_what_is_wrong() -> Result<()> {
+    let bare = Options {
+        nodes: vec![],
+        cdi: false,
+        local_path: false,
+        ..Options::default()
+    };
+    let plane = ControlPlane::start(bare).await?;
+    plane.apply(STORAGE).await?;
+
+    before_the_installation(&plane).await?;
+    repair(&plane, '×', "first-consumer is not installed").await?;
+    gone(&plane, "the controller may not").await?;
+
+    plane
+        .kubectl(&["delete", "clusterrolebinding", "first-consumer"])
+        .await?;
+    wait_for(SOON, "the end of the rights", async || {
+        let (text, _) = check(&plane, &[]).await?;
+        Ok(finding(&text, "the controller may not list virtualmachines.kubevirt.io").map(drop))
+    })
+    .await?;
+    repair(&plane, '×', "the controller may not list virtualmachines.kubevirt.io").await?;
+
+    apply(
+        &plane,
+        json!({"apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "CDIConfig", "metadata": {"name": "config"},
+        "spec": {"featureGates": ["DataVolumeClaimAdoption"]}}),
+    )
+    .await?;
+    repair(&plane, '×', "HonorWaitForFirstConsumer is off").await?;
+    let gates = ["get", "cdiconfig/config", "-o", "jsonpath={.spec.featureGates}"];
+    let gates = plane.kubectl(&gates).await?;
+    ensure!(
+        gates == r#"["DataVolumeClaimAdoption","HonorWaitForFirstConsumer"]"#,
+        "{gates}"
+    );
+
+    plane.add_namespace("second").await?;
+    let mut vm = serde_json::to_value(Vm::halted("db").provision("yes").object())?;
+    vm["metadata"]["namespace"] = json!("second");
+    apply(&plane, vm).await?;
+    repair(&plane, '×', "vm/db -n second says").await?;
+    let odd = [
+        "annotate",
+        "namespace/second",
+        "first-consumer.kubevirt.io/provision=True",
+    ];
+    plane.kubectl(&odd).await?;
+    repair(&plane, '×', "namespace/second says").await?;
+
+    let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": "first-consumer", "namespace": "second"}, "spec": {"holderIdentity": "somebody"}});
+    apply(&plane, lease).await?;
+    repair(&plane, '‼', "somebody holds the Lease").await?;
+    let mut deployment: Value = serde_json::from_str(
+        &plane
+            .kubectl(&["get", "deployment/first-consumer", "-n", "first-consumer", "-o", "json"])
+            .await?,
+    )?;
+    let labels = deployment["metadata"]["labels"].clone();
+    deployment["metadata"] = json!({"name": "other", "namespace": "second", "labels": labels});
+    apply(&plane, deployment).await?;
+    repair(&plane, '×', "2 installations serve the same VMs").await?;
+
+    let versions = [
+        (
+            "kubevirt.io/v1",
+            "KubeVirt",
+            "kubevirts",
+            "observedKubeVirtVersion",
+            "v1.8.2",
+        ),
+        ("cdi.kubevirt.io/v1beta1", "CDI", "cdis", "observedVersion", "v1.66.0"),
+    ];
+    for (version, kind, resource, field, value) in versions {
+        let meta = match kind {
+            "KubeVirt" => json!({"name": "one", "namespace": "second"}),
+            _ => json!({"name": "one"}),
+        };
+        apply(
+            &plane,
+            json!({"apiVersion": version, "kind": kind, "metadata": meta, "spec": {}}),
+        )
+        .await?;
+        let status = json!({"status": {field: value}}).to_string();
+        let patch = [
+            "--subresource",
+            "status",
+            "--type",
+            "merge",
+            "-n",
+            "second",
+            "-p",
+            &status,
+        ];
+        plane
+            .kubectl(&[&["patch", &format!("{resource}/one")], &patch[..]].concat())
+            .await?;
+    }
+    let (text, code) = check(&plane, &[]).await?;
+    let fine = text.ends_with("\nAll is as it should be.\n");
+    ensure!(code == Some(0) && fine, "{code:?}\n{text}");
+    plane.stop().await
+}
+
+/// A cluster without CDI, and a person who may not install anything.
+async fn before_the_installation(plane: &ControlPlane) -> Result<()> {
+    expect(plane, &["--pre"], '×', "CDI is not installed").await?;
+    plane.apply_crds(true).await?;
+    expect(plane, &["--pre"], '√', "cdi.kubevirt.io/v1beta1 is served").await?;
+    expect(plane, &["--pre"], '√', "you may create all 10 kinds").await?;
+    expect(plane, &["--pre"], '√', "local-csi binds late").await?;
+    let (text, code) = check(plane, &["--pre"]).await?;
+    ensure!(code == Some(0), "{text}");
+
+    let nobody = ["--pre", "--as", "nobody"];
+    expect(plane, &nobody, '×', "you may not create namespaces").await?;
+    expect(plane, &nobody, '‼', "VMs cannot be checked").await?;
+
+    let nowhere = tempfile::NamedTempFile::new()?;
+    let cluster = json!({"apiVersion": "v1", "kind": "Config", "current-context": "a",
+        "clusters": [{"name": "a", "cluster": {"server": "http://127.0.0.1:1"}}],
+        "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}], "users": [{"name": "a", "user": {}}]});
+    std::fs::write(nowhere.path(), cluster.to_string())?;
+    let mut check = tokio::process::Command::new(build_controller(false).await?);
+    check.arg("check").arg("--kubeconfig").arg(nowhere.path());
+    let output = check.output().await?;
+    ensure!(
+        output.status.code() == Some(3) && output.stdout.is_empty(),
+        "{output:?}"
+    );
+    Ok(())
+}

@@ -1,0 +1,115 @@
+//! The installation itself: what it is allowed, and that there is one.
+
+use std::collections::BTreeSet;
+
+use super::super::facts::Facts;
+use super::super::rights::Right;
+use super::{Finding, read};
+use crate::api::{Deployment, View as _};
+use crate::leader::LEASE;
+
+const APPLY: &str = "kubectl apply -k manifests/base";
+
+/// The flag by which several installations share a cluster.
+const SCOPE: &str = "watch-namespace";
+
+/// Whether the controller, or before an installation whoever asks, may do what is needed.
+pub(super) fn rights(facts: &Facts) -> Vec<Finding> {
+    let refused = |allowed: bool| {
+        let wrong = facts.rights.iter().filter(move |(_, answer)| *answer == Ok(allowed));
+        wrong.map(|(right, _)| right).collect::<Vec<&Right>>()
+    };
+    let unknown = facts.rights.iter().find_map(|(_, answer)| answer.as_ref().err());
+    let missing: Vec<String> = refused(false).iter().map(ToString::to_string).collect();
+    let whom = if facts.pre { "you" } else { "the controller" };
+    if !missing.is_empty() {
+        let hint = if facts.pre {
+            format!("let an administrator install it: {APPLY}")
+        } else {
+            format!("give it back what it is shipped with: {APPLY}")
+        };
+        return vec![Finding::wrong(format!("{whom} may not {}", missing.join(", ")), hint)];
+    }
+    if let Some(error) = unknown {
+        let hint = "ask somebody who may create subjectaccessreviews, or name another account with --as";
+        return vec![Finding::doubtful(
+            format!("what {whom} may do cannot be checked: {error}"),
+            hint,
+        )];
+    }
+    let count = facts.rights.len();
+    vec![Finding::fine(if facts.pre {
+        format!("you may create all {count} kinds of objects that an installation has")
+    } else {
+        format!("the controller may do all {count} things that it does")
+    })]
+}
+
+/// Whether there is one installation, or several that keep out of each other's way.
+pub(super) fn installations(facts: &Facts) -> Vec<Finding> {
+    let deployments = match read("the installation", &facts.deployments) {
+        Ok(deployments) => deployments,
+        Err(finding) => return vec![finding],
+    };
+    let mut findings = vec![match &**deployments {
+        [] if facts.pre => Finding::fine("there is none yet"),
+        [] => Finding::wrong(
+            "first-consumer is not installed: there is no Deployment with its label",
+            format!("install it: {APPLY}"),
+        ),
+        [one] if facts.pre && *one.meta().namespace == *facts.controllers => {
+            Finding::fine(format!("{} is there; to apply it again updates it", shown(one)))
+        }
+        [one] if facts.pre => Finding::doubtful(
+            format!("there is one already: {}", shown(one)),
+            format!("delete it first: kubectl delete {}", shown(one)),
+        ),
+        [one] => Finding::fine(format!("there is one: {}", shown(one))),
+        several => rivals(several, &facts.controllers),
+    }];
+    let homes: BTreeSet<&str> = deployments.iter().map(|found| &*found.meta().namespace).collect();
+    if let Ok(leases) = read("Leases", &facts.leases) {
+        let strange = leases.iter().filter(|lease| !homes.contains(&*lease.meta().namespace));
+        findings.extend(strange.filter_map(|lease| {
+            let namespace = &lease.meta().namespace;
+            let holder = lease.holder()?;
+            Some(Finding::doubtful(
+                format!("{holder} holds the Lease of a controller in {namespace}, where there is no Deployment of it"),
+                format!("if nothing runs there, delete it: kubectl delete lease/{LEASE} -n {namespace}"),
+            ))
+        }));
+    }
+    findings
+}
+
+/// Several installations: each has a Lease of its own, so two of them would serve the same VMs.
+fn rivals(deployments: &[Deployment], controllers: &str) -> Finding {
+    let all: Vec<String> = deployments.iter().map(shown).collect();
+    let scopes: BTreeSet<Option<&str>> = deployments.iter().map(scope).collect();
+    if scopes.len() == deployments.len() && !scopes.contains(&None) {
+        return Finding::fine(format!("each has VMs of its own: {}", all.join(", ")));
+    }
+    // The one that was not named is the one too many.
+    let other = deployments
+        .iter()
+        .rfind(|found| *found.meta().namespace != *controllers);
+    let other = other.or(deployments.last()).map(shown).unwrap_or_default();
+    Finding::wrong(
+        format!(
+            "{} installations serve the same VMs: {}",
+            deployments.len(),
+            all.join(", ")
+        ),
+        format!("delete one, or give each its --{SCOPE}: kubectl delete {other}"),
+    )
+}
+
+fn scope(deployment: &Deployment) -> Option<&str> {
+    deployment.flag(SCOPE).filter(|namespace| !namespace.is_empty())
+}
+
+/// As kubectl takes it.
+fn shown(deployment: &Deployment) -> String {
+    let meta = deployment.meta();
+    format!("deployment/{} -n {}", meta.name, meta.namespace)
+}

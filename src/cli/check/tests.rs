@@ -1,0 +1,405 @@
+//! One table: for each check what just is fine, and the smallest change that makes it fail, with its hint.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::facts::{Facts, NEEDED};
+use super::findings::Mark::{self, Doubtful, Wrong};
+use super::findings::{Finding, sections};
+use super::rights::{Right, of_controller, of_installer};
+use super::text::text;
+use crate::cli::layout::WIDTH;
+use crate::cli::supported::{CDI, KUBERNETES, KUBEVIRT, Minor, Supported};
+
+fn view<T: DeserializeOwned>(value: &Value) -> T {
+    T::deserialize(value).expect("a view")
+}
+
+fn one<T: DeserializeOwned>(value: &Value) -> Vec<T> {
+    vec![view(value)]
+}
+
+fn rights(rights: Vec<Right>) -> Vec<(Right, super::facts::Read<bool>)> {
+    rights.into_iter().map(|right| (right, Ok(true))).collect()
+}
+
+/// A cluster that has everything.
+fn good() -> Facts {
+    let versions = NEEDED.map(|needed| (needed.group.to_owned(), vec![needed.version.to_owned()]));
+    let resources = NEEDED.map(|needed| {
+        let names = needed.resources.iter().map(|name| (*name).to_owned());
+        (needed.group_version(), Ok(names.collect::<BTreeSet<_>>()))
+    });
+    Facts {
+        pre: false,
+        controllers: "first-consumer".into(),
+        kubernetes: newest(KUBERNETES),
+        versions: BTreeMap::from(versions),
+        resources: BTreeMap::from(resources),
+        kubevirts: Ok(one(&json!({"status": {"observedKubeVirtVersion": newest(KUBEVIRT)}}))),
+        cdis: Ok(one(
+            &json!({"metadata": {"name": "cdi"}, "status": {"observedVersion": newest(CDI)}}),
+        )),
+        cdi_configs: Ok(one(&gates(&["DataVolumeClaimAdoption", "HonorWaitForFirstConsumer"]))),
+        rights: rights(of_controller("first-consumer")),
+        classes: Ok(one(&class("WaitForFirstConsumer"))),
+        drivers: Ok(vec![]),
+        namespaces: Ok(one(
+            &json!({"metadata": {"name": "vms", "annotations": provision("true"),
+            "labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}),
+        )),
+        vms: Ok(one(&vm("false"))),
+        deployments: Ok(vec![deployment("first-consumer", "")]),
+        leases: Ok(vec![lease("first-consumer", "a"), lease("old", "")]),
+    }
+}
+
+fn version(minor: Minor) -> String {
+    format!("v{minor}.3")
+}
+
+fn newest(supported: Supported) -> String {
+    version(supported.to)
+}
+
+fn gates(gates: &[&str]) -> Value {
+    json!({"metadata": {"name": "config"}, "spec": {"featureGates": gates}})
+}
+
+fn class(mode: &str) -> Value {
+    json!({"metadata": {"name": "local"}, "provisioner": "local.example", "volumeBindingMode": mode})
+}
+
+fn provision(value: &str) -> Value {
+    json!({"first-consumer.kubevirt.io/provision": value})
+}
+
+fn vm(value: &str) -> Value {
+    json!({"metadata": {"name": "db", "namespace": "vms", "annotations": provision(value)}})
+}
+
+fn deployment<T: DeserializeOwned>(namespace: &str, watched: &str) -> T {
+    let env = json!([{"name": "FIRST_CONSUMER_WATCH_NAMESPACE", "value": watched}]);
+    view(&json!({"metadata": {"name": "first-consumer", "namespace": namespace},
+        "spec": {"template": {"spec": {"containers": [{"env": env}]}}}}))
+}
+
+fn lease<T: DeserializeOwned>(namespace: &str, holder: &str) -> T {
+    let meta = json!({"name": "first-consumer", "namespace": namespace});
+    view(&json!({"metadata": meta, "spec": {"holderIdentity": holder}}))
+}
+
+/// What is not fine.
+fn trouble(facts: &Facts) -> Vec<Finding> {
+    let findings = sections(facts).into_iter().flat_map(|section| section.findings);
+    findings.filter(|finding| finding.mark != Mark::Fine).collect()
+}
+
+type Edit = fn(&mut Facts);
+
+#[test]
+fn a_cluster_that_has_everything_has_no_trouble() {
+    let mut facts = good();
+    assert_eq!(trouble(&facts), []);
+    facts.pre = true;
+    facts.rights = rights(of_installer("first-consumer"));
+    assert_eq!(trouble(&facts), []);
+    facts.deployments = Ok(vec![]);
+    facts.leases = Ok(vec![]);
+    assert_eq!(trouble(&facts), []);
+}
+
+#[test]
+fn what_only_just_is_fine_is_fine() {
+    let fine: [Edit; 9] = [
+        |facts| facts.kubernetes = version(KUBERNETES.from),
+        |facts| {
+            facts.kubevirts = Ok(one(
+                &json!({"status": {"observedKubeVirtVersion": version(KUBEVIRT.from)}}),
+            ));
+        },
+        |facts| facts.cdis = Ok(one(&json!({"status": {"observedVersion": version(CDI.from)}}))),
+        |facts| facts.cdi_configs = Ok(one(&gates(&["HonorWaitForFirstConsumer"]))),
+        |facts| facts.classes = Ok(vec![view(&class("Immediate")), view(&class("WaitForFirstConsumer"))]),
+        |facts| {
+            facts.namespaces = Ok(one(
+                &json!({"metadata": {"name": "vms", "annotations": provision("true")}}),
+            ));
+        },
+        |facts| facts.vms = Ok(one(&json!({"metadata": {"name": "db", "namespace": "vms"}}))),
+        |facts| facts.deployments = Ok(vec![deployment("first-consumer", "a"), deployment("second", "b")]),
+        // An unknown level where nobody has opted in is nobody's trouble.
+        |facts| {
+            let labels = json!({"pod-security.kubernetes.io/enforce": "strict"});
+            facts.namespaces = Ok(one(&json!({"metadata": {"name": "others", "labels": labels}})));
+        },
+    ];
+    for (position, edit) in fine.into_iter().enumerate() {
+        let mut facts = good();
+        edit(&mut facts);
+        assert_eq!(trouble(&facts), [], "{position}");
+    }
+}
+
+/// How bad it is, what it says, what its hint says, and the one change that makes it so.
+type Case = (Mark, &'static str, &'static str, Edit);
+
+/// Each check fails by one change, and has a hint.
+fn each_fails(cases: &[Case]) {
+    for (mark, says, hint, edit) in cases {
+        let mut facts = good();
+        edit(&mut facts);
+        let trouble = trouble(&facts);
+        let [found] = &*trouble else {
+            panic!("{says}: {trouble:?}");
+        };
+        assert_eq!(found.mark, *mark, "{found:?}");
+        assert!(found.text.contains(says), "{found:?}");
+        assert!(found.hint.contains(hint), "{found:?}");
+    }
+}
+
+#[test]
+fn what_is_wrong_with_kubernetes_and_kubevirt_is_found() {
+    each_fails(&[
+        (Doubtful, "v1.29.3 is older", "update Kubernetes to 1.30", |facts| {
+            facts.kubernetes = version(Minor(1, 29));
+        }),
+        (Doubtful, "v1.38.3 is newer", "update first-consumer", |facts| {
+            facts.kubernetes = version(Minor(1, 38));
+        }),
+        (Wrong, "KubeVirt is not installed", "install KubeVirt", |facts| {
+            facts.versions.remove("kubevirt.io");
+        }),
+        (
+            Wrong,
+            "kubevirt.io/v1 is not served, only v1alpha3",
+            "update KubeVirt",
+            |facts| {
+                facts.versions.insert("kubevirt.io".into(), vec!["v1alpha3".into()]);
+                facts.resources.remove("kubevirt.io/v1");
+            },
+        ),
+        (Wrong, "served without virtualmachines", "install KubeVirt", |facts| {
+            let names = facts.resources.get_mut("kubevirt.io/v1").expect("KubeVirt");
+            names.as_mut().expect("read").remove("virtualmachines");
+        }),
+        (Doubtful, "v1.4.3 is older", "update KubeVirt to 1.5", |facts| {
+            facts.kubevirts = Ok(one(&json!({"status": {"observedKubeVirtVersion": "v1.4.3"}})));
+        }),
+        (
+            Doubtful,
+            "KubeVirt does not say its version",
+            "kubectl get kubevirt -A",
+            |facts| facts.kubevirts = Ok(vec![]),
+        ),
+    ]);
+}
+
+#[test]
+fn what_is_wrong_with_cdi_and_the_storage_is_found() {
+    each_fails(&[
+        (Wrong, "CDI is not installed", "install CDI", |facts| {
+            facts.versions.remove("cdi.kubevirt.io");
+        }),
+        (Doubtful, "v1.61.3 is older", "update CDI to 1.62", |facts| {
+            facts.cdis = Ok(one(&json!({"status": {"observedVersion": "v1.61.3"}})));
+        }),
+        (Doubtful, "cannot be read: devel", "kubectl get cdi -A", |facts| {
+            facts.cdis = Ok(one(&json!({"status": {"observedVersion": "devel"}})));
+        }),
+        (
+            Wrong,
+            "HonorWaitForFirstConsumer is off",
+            r#"kubectl patch cdi/cdi --type merge -p '{"spec":{"config":{"featureGates":["Other","HonorWaitForFirstConsumer"]}}}'"#,
+            |facts| facts.cdi_configs = Ok(one(&gates(&["Other"]))),
+        ),
+        (Doubtful, "no configuration yet", "kubectl get cdi", |facts| {
+            facts.cdi_configs = Ok(vec![]);
+        }),
+        (
+            Wrong,
+            "no StorageClass binds late",
+            "kubectl get storageclass",
+            |facts| {
+                facts.classes = Ok(one(&class("Immediate")));
+            },
+        ),
+    ]);
+}
+
+#[test]
+fn what_is_wrong_with_the_installation_is_found() {
+    each_fails(&[
+        (
+            Wrong,
+            "the controller may not list nodes",
+            "kubectl apply -k manifests/base",
+            |facts| {
+                let nodes = facts
+                    .rights
+                    .iter_mut()
+                    .find(|(right, _)| right.to_string() == "list nodes");
+                nodes.expect("nodes").1 = Ok(false);
+            },
+        ),
+        (
+            Doubtful,
+            "cannot be checked: forbidden",
+            "subjectaccessreviews",
+            |facts| {
+                facts.rights[3].1 = Err("forbidden".into());
+            },
+        ),
+        (
+            Wrong,
+            "you may not create clusterroles.rbac",
+            "let an administrator",
+            |facts| {
+                facts.pre = true;
+                facts.rights = rights(of_installer("first-consumer"));
+                facts.rights[2].1 = Ok(false);
+            },
+        ),
+        (
+            Wrong,
+            "is not installed: there is no Deployment",
+            "kubectl apply -k",
+            |facts| {
+                facts.deployments = Ok(vec![]);
+                facts.leases = Ok(vec![]);
+            },
+        ),
+        (
+            Wrong,
+            "2 installations serve the same VMs",
+            "kubectl delete deployment/first-consumer -n second",
+            |facts| {
+                facts.deployments = Ok(vec![deployment("first-consumer", "a"), deployment("second", "")]);
+            },
+        ),
+        (
+            Doubtful,
+            "x holds the Lease of a controller in second",
+            "kubectl delete lease/first-consumer -n second",
+            |facts| {
+                facts.leases = Ok(vec![lease("second", "x")]);
+            },
+        ),
+    ]);
+}
+
+#[test]
+fn what_is_wrong_with_namespaces_and_vms_is_found() {
+    each_fails(&[
+        (
+            Wrong,
+            "vm/db -n vms says",
+            "kubectl annotate vm/db -n vms --overwrite",
+            |facts| facts.vms = Ok(one(&vm("yes"))),
+        ),
+        (
+            Wrong,
+            "namespace/vms says",
+            "kubectl annotate namespace/vms --overwrite",
+            |facts| {
+                facts.namespaces = Ok(one(
+                    &json!({"metadata": {"name": "vms", "annotations": provision("True")}}),
+                ));
+            },
+        ),
+        (
+            Doubtful,
+            "namespace/vms enforces \"strict\"",
+            "kubectl label namespace/vms",
+            |facts| {
+                let labels = json!({"pod-security.kubernetes.io/enforce": "strict"});
+                facts.namespaces = Ok(one(&json!({"metadata": {"name": "vms", "labels": labels}})));
+                facts.vms = Ok(one(&vm("true")));
+            },
+        ),
+    ]);
+}
+
+#[test]
+fn what_cannot_be_read_is_said_and_nothing_is_claimed_of_it() {
+    let no = || "cannot list it (HTTP 403)".to_owned();
+    let hidden: [Edit; 9] = [
+        |facts| facts.kubevirts = Err(String::new()),
+        |facts| facts.cdis = Err(String::new()),
+        |facts| facts.cdi_configs = Err(String::new()),
+        |facts| facts.classes = Err(String::new()),
+        |facts| facts.drivers = Err(String::new()),
+        |facts| facts.namespaces = Err(String::new()),
+        |facts| facts.vms = Err(String::new()),
+        |facts| facts.deployments = Err(String::new()),
+        |facts| {
+            facts
+                .resources
+                .insert("cdi.kubevirt.io/v1beta1".into(), Err(String::new()));
+        },
+    ];
+    for edit in hidden {
+        let mut facts = good();
+        edit(&mut facts);
+        let trouble = trouble(&facts);
+        assert!(
+            matches!(&*trouble, [one] if one.mark == Mark::Doubtful && one.text.contains("cannot be checked")),
+            "{trouble:?}"
+        );
+    }
+    let mut facts = good();
+    facts.vms = Err(no());
+    assert!(trouble(&facts)[0].text.ends_with(&no()));
+}
+
+#[test]
+fn many_unreadable_opt_ins_are_counted_and_some_are_named() {
+    let mut facts = good();
+    facts.vms = Ok(vec![view(&vm("yes")); 13]);
+    let trouble = trouble(&facts);
+    assert_eq!(trouble.len(), 10);
+    assert!(trouble[9].text.ends_with("(and 3 more like it)"), "{:?}", trouble[9]);
+}
+
+#[test]
+fn the_text_is_narrow_and_coloured_only_if_asked() {
+    let mut facts = good();
+    facts.cdi_configs = Ok(one(&gates(&["DataVolumeClaimAdoption", "WebhookPvcRendering"])));
+    facts.vms = Ok(one(&vm("yes")));
+    for (_, allowed) in &mut facts.rights {
+        *allowed = Ok(false);
+    }
+    facts.kubernetes = "v1.38.0".into();
+    let plain = text(&sections(&facts), false);
+    for line in plain.lines() {
+        let word = line.trim().trim_start_matches('\'').starts_with("{\"spec\"");
+        assert!(line.chars().count() <= WIDTH || word, "{line}");
+    }
+    assert!(plain.ends_with("\nWrong: 3; to be looked at: 1\n"), "{plain}");
+    assert!(
+        plain.contains("\n‼ version v1.38.0 is newer") && plain.contains("\n  Next:   update first-consumer"),
+        "{plain}"
+    );
+    let coloured = text(&sections(&facts), true);
+    let (stripped, marks) = (["32", "33", "31", "34"].iter()).fold((coloured.clone(), 0), |(text, marks), tint| {
+        let start = format!("\u{1b}[{tint}m");
+        (text.replace(&start, ""), marks + text.matches(&start).count())
+    });
+    assert!(marks > 10);
+    assert_eq!(stripped.replace("\u{1b}[0m", ""), plain);
+    assert!(text(&sections(&good()), false).ends_with("\nAll is as it should be.\n"));
+}
+
+#[test]
+fn the_example_of_the_readme_is_true() {
+    let readme = include_str!("../../../README.md");
+    let mut facts = good();
+    facts.cdi_configs = Ok(one(&gates(&[])));
+    let text = text(&sections(&facts), false);
+    let cdi = text.split("\n\n").find(|section| section.starts_with("CDI\n"));
+    let cdi = cdi.expect("a section");
+    assert!(readme.contains(&format!("\n{cdi}\n...\n")), "{cdi}");
+}

@@ -1,0 +1,74 @@
+//! How texts for people are laid out: lines of at most [`WIDTH`] columns, as far as words allow; colour only for a person.
+
+use std::io::IsTerminal as _;
+
+/// Columns of a line.
+pub(super) const WIDTH: usize = 100;
+
+/// Whether whoever looks at stdout wants colour (no-color.org).
+pub(super) fn wants_colour() -> bool {
+    std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+/// A word in a colour of the terminal, or as it is.
+pub(super) fn paint(colour: bool, code: &str, word: &str) -> String {
+    if colour {
+        format!("\u{1b}[{code}m{word}\u{1b}[0m")
+    } else {
+        word.to_owned()
+    }
+}
+
+pub(super) fn push(text: &mut String, head: &str, line: &str) {
+    text.push_str(head);
+    text.push_str(line);
+    text.push('\n');
+}
+
+pub(super) fn width(text: &str) -> usize {
+    text.chars().count()
+}
+
+pub(super) fn cut(text: &str, room: usize) -> String {
+    if width(text) <= room {
+        return text.to_owned();
+    }
+    text.chars().take(room - 1).chain(['…']).collect()
+}
+
+/// As [`wrapped`], but a command has lines of its own if it does not fit behind its explanation: it is copied.
+pub(super) fn unbroken(text: &str, room: usize) -> Vec<String> {
+    match text.split_once(": kubectl ") {
+        Some((why, command)) if width(text) > room => {
+            let command = format!("kubectl {command}");
+            [wrapped(&format!("{why}:"), room), copied(&command, room)].concat()
+        }
+        None if text.starts_with("kubectl ") => copied(text, room),
+        _ => wrapped(text, room),
+    }
+}
+
+/// A command that a shell understands though it has several lines.
+fn copied(command: &str, room: usize) -> Vec<String> {
+    if width(command) <= room {
+        return vec![command.to_owned()];
+    }
+    let mut lines = wrapped(command, room - 2);
+    let last = lines.len().saturating_sub(1);
+    for line in &mut lines[..last] {
+        line.push_str(" \\");
+    }
+    lines
+}
+
+/// Lines of at most `room` columns, broken between words; a longer word has its own line.
+pub(super) fn wrapped(text: &str, room: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if width(line) + 1 + width(word) <= room => line.extend([" ", word]),
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}

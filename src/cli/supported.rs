@@ -1,0 +1,130 @@
+//! Which minor versions of its neighbours first-consumer is made for: `version` says them, `check` compares with them.
+
+use std::fmt;
+
+use crate::placement::KNOWN_MINORS;
+
+/// Major and minor of a version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Minor(pub u32, pub u32);
+
+impl Minor {
+    /// Reads the beginning of a version such as `v1.8.2`, `1.36` or `v1.33.4+k3s1`.
+    #[must_use]
+    pub fn read(version: &str) -> Option<Self> {
+        let mut parts = version.trim_start_matches('v').splitn(3, '.');
+        let major = parts.next()?.parse().ok()?;
+        let minor = parts.next()?;
+        let end = minor.find(|c: char| !c.is_ascii_digit()).unwrap_or(minor.len());
+        Some(Self(major, minor[..end].parse().ok()?))
+    }
+}
+
+impl fmt::Display for Minor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.0, self.1)
+    }
+}
+
+/// A neighbour, and the minors that are known, both ends included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Supported {
+    /// Its name.
+    pub name: &'static str,
+    /// The oldest.
+    pub from: Minor,
+    /// The newest.
+    pub to: Minor,
+}
+
+/// Those whose rules for a launcher are known (`src/placement/gates.rs`).
+pub const KUBEVIRT: Supported = Supported {
+    name: "KubeVirt",
+    from: Minor(KNOWN_MINORS[0].0, KNOWN_MINORS[0].1),
+    to: Minor(
+        KNOWN_MINORS[KNOWN_MINORS.len() - 1].0,
+        KNOWN_MINORS[KNOWN_MINORS.len() - 1].1,
+    ),
+};
+
+/// From the one that was current with KubeVirt 1.5 to the one whose rules were read and recorded.
+pub const CDI: Supported = Supported {
+    name: "CDI",
+    from: Minor(1, 62),
+    to: Minor(1, 66),
+};
+
+/// From the first one that serves the shipped admission policy (`admissionregistration.k8s.io/v1`, KEP-3488), which is
+/// also KubeVirt 1.5's oldest (kubevirt/sig-release `releases/k8s-support-matrix.md`), to the newest that the client
+/// library knows. The tests run with 1.36.
+pub const KUBERNETES: Supported = Supported {
+    name: "Kubernetes",
+    from: Minor(1, 30),
+    to: Minor(1, 37),
+};
+
+/// All of them, as `version` lists them.
+pub const ALL: [Supported; 3] = [KUBEVIRT, CDI, KUBERNETES];
+
+impl Supported {
+    /// Whether a minor is one of them.
+    #[must_use]
+    pub fn has(&self, minor: Minor) -> bool {
+        (self.from..=self.to).contains(&minor)
+    }
+}
+
+impl fmt::Display for Supported {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} to {}", self.name, self.from, self.to)
+    }
+}
+
+/// The version of this build, with its commit where it is known (`build.rs`).
+pub const VERSION: &str = env!("FIRST_CONSUMER_VERSION");
+
+/// What `first-consumer version` prints.
+#[must_use]
+pub fn report() -> String {
+    let lines = ALL.map(|supported| format!("  {supported}\n")).concat();
+    format!("first-consumer {VERSION}\nmade for\n{lines}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_minor_is_read_of_any_version_that_the_neighbours_report() {
+        for (text, minor) in [
+            ("v1.8.2", Minor(1, 8)),
+            ("1.36", Minor(1, 36)),
+            ("v1.9.0-rc.0", Minor(1, 9)),
+            ("v1.33.4+k3s1", Minor(1, 33)),
+            ("1.31+", Minor(1, 31)),
+        ] {
+            assert_eq!(Minor::read(text), Some(minor), "{text}");
+        }
+        for text in ["", "v1", "latest", "1.x"] {
+            assert_eq!(Minor::read(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_ends_are_in_and_their_neighbours_are_not() {
+        for supported in ALL {
+            let Supported { from, to, .. } = supported;
+            assert!(supported.has(from) && supported.has(to), "{supported}");
+            assert!(!supported.has(Minor(from.0, from.1 - 1)) && !supported.has(Minor(to.0, to.1 + 1)));
+        }
+        // Not as decimal fractions.
+        assert!(KUBEVIRT.has(Minor(1, 10)) && !KUBEVIRT.has(Minor(1, 1)));
+    }
+
+    #[test]
+    fn the_report_names_the_version_and_all_neighbours() {
+        let report = report();
+        assert!(report.starts_with(&format!("first-consumer v{}", env!("CARGO_PKG_VERSION"))));
+        assert!(report.contains("KubeVirt 1.5 to 1.10"), "{report}");
+    }
+}
