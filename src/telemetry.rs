@@ -24,7 +24,8 @@ pub fn init(format: LogFormat, level: &str) -> anyhow::Result<()> {
     Ok(subscriber.try_init()?)
 }
 
-fn subscriber<W>(format: LogFormat, level: &str, writer: W) -> Result<impl Subscriber + Send + Sync, ParseError>
+/// What [`init`] sets up, with another place for the lines. An error means that the level can't be read.
+pub fn subscriber<W>(format: LogFormat, level: &str, writer: W) -> Result<impl Subscriber + Send + Sync, ParseError>
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {

@@ -72,11 +72,20 @@ struct Remembered {
     troubles: BTreeSet<Trouble>,
     /// What is stuck, as far as an Event has said it.
     told: BTreeMap<Stuck, Timestamp>,
+    /// What went wrong last, as the log has it; said again only when it is something else, or after a success.
+    complaint: Option<String>,
     /// A deletion that is announced when the pod is gone.
     farewell: Option<Box<Farewell>>,
 }
 
 impl Remembered {
+    /// Notes what went wrong. Whether that is new, and has to be said.
+    fn complains(&mut self, text: &str) -> bool {
+        let news = self.complaint.as_deref() != Some(text);
+        self.complaint = Some(text.to_owned());
+        news
+    }
+
     /// Notes what is stuck. Whether that is new and has to be said: where several things are wrong, or one comes and
     /// goes, it may be another every second.
     fn news(&mut self, stuck: Option<Stuck>, now: Timestamp) -> bool {
@@ -209,7 +218,7 @@ impl Worker {
             match &outcome {
                 Expanding::Expanded(_) => debug!(%subject, "the template has been expanded"),
                 Expanding::Refused(text) | Expanding::Unanswered(text) => {
-                    warn!(%subject, text, "the template could not be expanded");
+                    worker.complain(&subject, text, "the template could not be expanded");
                 }
             }
             worker.memories.with(&subject, |remembered| {
@@ -234,7 +243,7 @@ impl Worker {
             announcement.filter(|_| news)
         });
         if let Some(announcement) = announcement {
-            info!(%subject, note = announcement.note, "a disk is stuck");
+            warn!(%subject, note = announcement.note, "a disk is stuck");
             self.announce(announcement);
         }
     }
@@ -287,6 +296,7 @@ impl Worker {
         match outcome {
             Outcome::Created(_) => {
                 info!(%subject, pod, %reason, about = decision.about, "created the pod");
+                self.memories.with(subject, |remembered| remembered.complaint = None);
                 self.metrics.created(reason);
                 observe(&self.metrics.need_to_creation, needed, done);
             }
@@ -303,14 +313,23 @@ impl Worker {
                 }
             }
             Outcome::Refused(text) => {
-                warn!(%subject, pod, text, "the API server refused the pod");
+                self.complain(subject, text, "the API server refused the pod");
                 self.metrics.failed(Reason::CreateRefused);
             }
-            Outcome::Unanswered(text) => warn!(%subject, pod, text, "the API server did not do it"),
+            Outcome::Unanswered(text) => self.complain(subject, text, "the API server did not do it"),
         }
         let lived = created.map(|created| between(created, done));
         for announcement in announce::of_outcome(outcome, decision, observed, lived) {
             self.announce(announcement);
+        }
+    }
+
+    /// Logs what went wrong; what goes wrong in the same way again and again only for those who want every line.
+    fn complain(&self, subject: &Key, text: &str, what: &'static str) {
+        if self.memories.with(subject, |remembered| remembered.complains(text)) {
+            warn!(%subject, text, "{what}");
+        } else {
+            debug!(%subject, text, "{what}, as before");
         }
     }
 

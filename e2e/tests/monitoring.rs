@@ -188,6 +188,29 @@ fn dashboard_and_alerts_ask_for_what_is_there() -> Result<()> {
 }
 
 #[test]
+fn the_pod_monitor_finds_the_pods_under_the_alerts_job() -> Result<()> {
+    let yaml = |path: &str| -> Result<Value> { Ok(serde_yaml::from_str(&read(path)?)?) };
+    let pod = &yaml("manifests/base/deployment.yaml")?["spec"]["template"];
+    let monitor = &yaml("manifests/monitoring/pod-monitor.yaml")?["spec"];
+    let labels = &pod["metadata"]["labels"];
+    let wanted = monitor["selector"]["matchLabels"].as_object();
+    let selected = wanted
+        .context("it selects nothing")?
+        .iter()
+        .all(|(key, value)| labels[key] == *value);
+    ensure!(selected, "{labels}");
+    let port = &monitor["podMetricsEndpoints"][0]["port"];
+    ensure!(*port == pod["spec"]["containers"][0]["ports"][0]["name"], "{port}");
+    let job = monitor["jobLabel"].as_str().map(|label| &labels[label]);
+    let up = format!("up{{job={}}}", job.context("no job")?);
+    for file in ["alerts.yaml", "dashboard.json"] {
+        let text = read(&format!("manifests/monitoring/{file}"))?.replace('\\', "");
+        ensure!(text.contains(&up), "{up} is not in {file}");
+    }
+    Ok(())
+}
+
+#[test]
 fn each_alert_has_a_runbook_and_each_runbook_an_alert() -> Result<()> {
     let alerts: Value = serde_yaml::from_str(&read("manifests/monitoring/alerts.yaml")?)?;
     let (mut names, mut runbooks) = (Vec::new(), Vec::new());
