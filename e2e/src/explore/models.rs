@@ -203,8 +203,8 @@ impl Model {
 pub enum Extent {
     /// Minutes on two cores: with every test run.
     Test,
-    /// Minutes more: before a merge.
-    Ci,
+    /// The better part of an hour.
+    Long,
     /// Hours and many GiB.
     Hours,
 }

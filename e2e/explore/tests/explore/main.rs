@@ -1,7 +1,7 @@
 //! Model checking: every model of the table is explored whole, and every rule catches a decision that was broken on
 //! purpose. Ends with how much was visited.
 //!
-//! `FIRST_CONSUMER_EXPLORE=ci` and `=hours` choose larger tables ([`Extent`]).
+//! `FIRST_CONSUMER_EXPLORE=long` and `=hours` choose larger tables ([`Extent`]).
 
 mod mutants;
 
@@ -19,7 +19,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let extent = match std::env::var("FIRST_CONSUMER_EXPLORE").as_deref() {
         Ok("hours") => Extent::Hours,
-        Ok("ci") => Extent::Ci,
+        Ok("long") => Extent::Long,
         _ => Extent::Test,
     };
     let reports = Arc::new(Mutex::new(Vec::new()));
