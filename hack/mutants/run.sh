@@ -10,8 +10,8 @@ cargo mutants --config hack/mutants/mutants.toml --output target/mutants "$@" ||
 # 2: mutants survived; 3: tests hung, which counts as caught.
 case $status in 0 | 2 | 3) ;; *) exit "$status" ;; esac
 # Lines and columns move with every edit, so they are no part of a survivor's name.
-sed -E 's/:[0-9]+:[0-9]+: /: /' target/mutants/mutants.out/missed.txt | sort >target/mutants/missed.txt
-grep -v -e '^#' -e '^$' -e '^  ' hack/mutants/survivors.txt | sort >target/mutants/explained.txt
+sed -E 's/:[0-9]+:[0-9]+: /: /' target/mutants/mutants.out/missed.txt | sort -u >target/mutants/missed.txt
+grep -v -e '^#' -e '^$' -e '^  ' hack/mutants/survivors.txt | sort -u >target/mutants/explained.txt
 comm -23 target/mutants/missed.txt target/mutants/explained.txt >target/mutants/unexplained.txt
 comm -13 target/mutants/missed.txt target/mutants/explained.txt >target/mutants/outdated.txt
 test ! -s target/mutants/unexplained.txt || { echo 'Survivors that nobody has explained:'; cat target/mutants/unexplained.txt; status=1; }

@@ -112,6 +112,7 @@ fn main() -> ExitCode {
         nodes::c47_the_second_disk_is_impossible,
         nodes::c49_the_selected_node_flaps,
         special_volumes::c54_scratch_and_prime_go_elsewhere,
+        special_volumes::c55_a_disk_is_about_to_be_filled,
         special_volumes::c57_the_target_of_a_volume_migration,
         special_volumes::c58_a_disk_that_can_never_be_filled,
     );

@@ -150,3 +150,24 @@ pub async fn c58_a_disk_that_can_never_be_filled() -> Result<()> {
     ensure!(told == ["a DataVolume has failed: root, 404 Not Found"], "{told:?}");
     Ok(())
 }
+
+/// A disk is bound and about to be filled, which our pod would block: the new disk waits until it is, and then has its
+/// pod. (No Event says so: it passes by itself, and `explain` has it.)
+pub async fn c55_a_disk_is_about_to_be_filled() -> Result<()> {
+    let scene = ByHand::new().await?;
+    scene.disk("d1", "ImportScheduled", &json!({})).await?;
+    scene.bind("d1", "node-2").await?;
+    scene.disk("d2", "WaitForFirstConsumer", &json!({})).await?;
+    let vm = Vm::halted("db")
+        .existing_disk("d1")
+        .existing_disk("d2")
+        .provision("true");
+    scene.create(vm.object()).await?;
+    scene.wait_reason("SiblingImporting").await?;
+    scene.advance(Duration::from_mins(10)).await;
+    ensure!(scene.made() == 0);
+    scene.phase("d1", "Succeeded").await?;
+    ensure!(scene.wait_node("d2").await? == "node-2");
+    ensure!(listed(&scene.made_pods()[0]) == ["d1", "d2"]);
+    Ok(())
+}

@@ -3,6 +3,7 @@
 mod expansion;
 mod peers;
 mod shared;
+mod standings;
 
 use serde_json::{Value, json};
 
