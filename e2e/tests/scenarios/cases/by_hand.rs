@@ -87,12 +87,13 @@ impl ByHand {
     /// Says what the PV controller would: a volume on a node, and the claim is bound to it.
     pub async fn bind(&self, claim: &str, node: &str) -> Result<()> {
         let volume = format!("pv-{claim}");
+        let uid = self.claim(claim).await?.context("no claim")?.uid();
         self.apply(
             &json!({
                 "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": volume},
                 "spec": {
                     "storageClassName": SILENT, "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"],
-                    "claimRef": {"namespace": self.namespace, "name": claim},
+                    "claimRef": {"namespace": self.namespace, "name": claim, "uid": uid},
                     "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [
                         {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}]}]}},
                 },
