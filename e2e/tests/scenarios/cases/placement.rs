@@ -98,7 +98,7 @@ pub async fn c03_tolerations(cluster: Arc<Cluster>) -> Result<()> {
         {"key": "scene", "operator": "Exists"},
         {"key": "other", "operator": "Equal", "value": "x", "effect": "NoExecute", "tolerationSeconds": 300},
     ]);
-    let vm = Vm::halted("db").two_disks(LOCAL_PATH).provision("true");
+    let vm = Vm::halted("db").disk("db-root", LOCAL_PATH).provision("true");
     let vm = vm
         .spec("nodeSelector", json!({"scene": "c03"}))
         .spec("tolerations", tolerations.clone());
