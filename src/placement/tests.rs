@@ -1,5 +1,3 @@
-use std::fs;
-use std::path::Path;
 use std::sync::LazyLock;
 
 use proptest::prelude::*;
@@ -181,40 +179,6 @@ fn a_vm_that_needs_a_tsc_frequency_gets_the_lowest_of_the_nodes_unless_the_clust
     around.kubevirt = Around::with_kubevirt(json!({"spec": {"configuration": configured}})).kubevirt;
     assert_eq!(label(&around).as_deref(), Some("250"));
     assert_eq!(label(&Around::default()), None);
-}
-
-/// Every function that others use names what it mirrors.
-#[test]
-fn each_public_function_names_the_function_of_kubevirt_that_it_mirrors() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/placement");
-    for file in fs::read_dir(folder).expect("the folder") {
-        let file = file.expect("a file").path();
-        // What reads the spec, these tests, and peers (design section 8), which KubeVirt does not know, mirror nothing.
-        if ["spec.rs", "tests.rs", "peers.rs"]
-            .iter()
-            .any(|own| file.ends_with(own))
-        {
-            continue;
-        }
-        let text = fs::read_to_string(&file).expect("text");
-        let mut mirrors = false;
-        for line in text.lines().map(str::trim) {
-            if let Some(mirrored) = line.strip_prefix("/// Mirrors: ") {
-                let (path, function) = mirrored.split_once("::").expect("FILE::FUNCTION");
-                mirrors = Path::new(path).extension().is_some_and(|kind| kind == "go")
-                    && !function.is_empty()
-                    && !mirrored.contains(' ');
-            } else if line.starts_with("pub fn ")
-                || line.starts_with("pub(super) fn ")
-                || line.starts_with("pub const fn ")
-            {
-                assert!(mirrors, "{}: {line}", file.display());
-            }
-            if !line.starts_with("///") && !line.starts_with("#[") {
-                mirrors = false;
-            }
-        }
-    }
 }
 
 /// Paths that rules read, and values that suit some of them and break others.

@@ -3,6 +3,7 @@
 //! `FIELDS.md` says. Ends with how many of each came out equal.
 
 mod fields;
+mod mirrors;
 mod vectors;
 
 use std::path::{Path, PathBuf};
@@ -16,6 +17,9 @@ use vectors::{Source, Tally, Vector};
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let mut trials = fields::trials();
+    trials.push(Trial::test("mirrors", || {
+        mirrors::check().map_err(|error| Failed::from(format!("{error:#}")))
+    }));
     let mut tallies = Vec::new();
     for folder in folders() {
         let vectors = match Vector::all(&folder) {

@@ -84,12 +84,7 @@ pub async fn c39_storage_quota() -> Result<()> {
     let scene = ByHand::new().await?;
     let source = json!({"spec": {"dataSourceRef": {"apiGroup": "cdi.kubevirt.io", "kind": "VolumeImportSource",
         "name": "source"}}});
-    scene.disk("root", "PendingPopulation", &source).await?;
-    scene
-        .create(Vm::halted("db").existing_disk("root").provision("true").object())
-        .await?;
-    scene.wait_node("root").await?;
-    scene.wait_no_own_pod().await?;
+    scene.served_root("PendingPopulation", &source).await?;
     scene.phase("root", "Pending").await?;
     scene.advance(Duration::from_mins(30)).await;
     let told = scene.told("DiskStuck");

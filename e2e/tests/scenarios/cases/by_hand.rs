@@ -6,6 +6,7 @@ use std::ops::Deref;
 use anyhow::{Context as _, Result};
 use first_consumer::decide::Settings;
 use first_consumer_e2e::fake_api::{Options, Scene};
+use first_consumer_e2e::objects::Vm;
 use first_consumer_e2e::stand_in;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
@@ -70,6 +71,15 @@ impl ByHand {
         self.create(usual).await?;
         self.patch_status("v1", "PersistentVolumeClaim", name, &json!({"phase": "Pending"}))
             .await
+    }
+
+    /// The halted VM `db` with the disk `root`, which has got its node from a pod of ours that is gone.
+    pub async fn served_root(&self, phase: &str, claim: &Value) -> Result<()> {
+        self.disk("root", phase, claim).await?;
+        self.create(Vm::halted("db").existing_disk("root").provision("true").object())
+            .await?;
+        self.wait_node("root").await?;
+        self.wait_no_own_pod().await
     }
 
     /// Says what CDI would of a DataVolume.

@@ -161,12 +161,7 @@ pub async fn c21_somebody_elses_populator() -> Result<()> {
         .await?;
     scene.advance(Duration::from_mins(1)).await;
     ensure!(scene.made() == 0);
-    scene.disk("root", "PendingPopulation", &source).await?;
-    scene
-        .create(Vm::halted("db").existing_disk("root").provision("true").object())
-        .await?;
-    scene.wait_node("root").await?;
-    scene.wait_no_own_pod().await?;
+    scene.served_root("PendingPopulation", &source).await?;
     scene.advance(Duration::from_hours(5)).await;
     ensure!(scene.made() == 1);
     Ok(())

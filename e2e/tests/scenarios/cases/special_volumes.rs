@@ -74,12 +74,7 @@ pub async fn c55_a_disk_is_already_somewhere(cluster: Arc<Cluster>) -> Result<()
 /// claims are in none of ours.
 pub async fn c54_scratch_and_prime_go_elsewhere() -> Result<()> {
     let scene = ByHand::new().await?;
-    scene.disk("root", "WaitForFirstConsumer", &json!({})).await?;
-    scene
-        .create(Vm::halted("db").existing_disk("root").provision("true").object())
-        .await?;
-    scene.wait_node("root").await?;
-    scene.wait_no_own_pod().await?;
+    scene.served_root("WaitForFirstConsumer", &json!({})).await?;
     for name in ["root-scratch", "prime-0"] {
         scene.create(first_consumer_e2e::objects::claim(name, "silent")).await?;
     }
@@ -131,12 +126,7 @@ pub async fn c57_the_target_of_a_volume_migration() -> Result<()> {
 /// The source turns out to be none: our pod does its work once, and the failure is told of once.
 pub async fn c58_a_disk_that_can_never_be_filled() -> Result<()> {
     let scene = ByHand::new().await?;
-    scene.disk("root", "PendingPopulation", &json!({})).await?;
-    scene
-        .create(Vm::halted("db").existing_disk("root").provision("true").object())
-        .await?;
-    scene.wait_node("root").await?;
-    scene.wait_no_own_pod().await?;
+    scene.served_root("PendingPopulation", &json!({})).await?;
     scene.phase("root", "ImportScheduled").await?;
     scene.bind("root", "node-1").await?;
     let why = json!({"phase": "Failed", "conditions": [{"type": "Running", "status": "False", "reason": "Error",

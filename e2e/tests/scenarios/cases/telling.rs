@@ -39,12 +39,7 @@ pub async fn c40_what_is_being_waited_for(cluster: Arc<Cluster>) -> Result<()> {
 /// Needs a consumer, finds no node, has a node and no volume: three states, three words.
 pub async fn c41_a_silent_provisioner() -> Result<()> {
     let scene = ByHand::new().await?;
-    scene.disk("root", "WaitForFirstConsumer", &json!({})).await?;
-    scene
-        .create(Vm::halted("db").existing_disk("root").provision("true").object())
-        .await?;
-    scene.wait_node("root").await?;
-    scene.wait_no_own_pod().await?;
+    scene.served_root("WaitForFirstConsumer", &json!({})).await?;
     scene.advance(Duration::from_secs(100)).await;
     ensure!(scene.told("DiskStuck").is_empty());
     scene.advance(Duration::from_mins(10)).await;
