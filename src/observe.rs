@@ -1,6 +1,7 @@
 //! Index and subject to [`Observed`]: all that the decision may know.
 
 mod allowance;
+mod disks;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -8,11 +9,11 @@ use std::sync::Arc;
 use k8s_openapi::jiff::Timestamp;
 
 use crate::api::{
-    ClaimPhase, DataVolumePhase, Pod, PodPhase, Scheduled, Strings, Template, View as _, VirtualMachine,
-    VirtualMachineInstance, VmiPhase, Volume, VolumeKind,
+    DataVolumePhase, Pod, PodPhase, Scheduled, Strings, Template, View as _, VirtualMachine, VirtualMachineInstance,
+    VmiPhase,
 };
 use crate::claim::Claim;
-use crate::index::{Index, own_subject, sidecar_claims};
+use crate::index::{Index, own_subject};
 use crate::lifecycle::{State, state};
 use crate::name::{Key, Uid, pod_name};
 use crate::peers::Peers;
@@ -217,7 +218,7 @@ pub fn observe(index: &Index, subject: &Key, policy: Policy, expanded: Option<&E
     let namespace = index.namespace(&subject.namespace).map(|namespace| namespace.meta());
     let state = state(vm, vmi);
     let template = index.template(subject).unwrap_or_default();
-    let disks = disks(index, subject, &template);
+    let disks = disks::of_template(index, subject, &template);
     let pod = named(index, subject);
     let wanted = matches!(pod, Named::Own(_)) || disks.iter().any(|disk| disk.claim.as_ref().is_some_and(|c| c.needs));
     let (template, unexpanded) = if wanted {
@@ -233,12 +234,12 @@ pub fn observe(index: &Index, subject: &Key, policy: Policy, expanded: Option<&E
         name_conflict: name_conflict(vm, vmi),
         vmi_created: vmi.and_then(|vmi| vmi.meta().creation_timestamp),
         permission: permission(policy, state, vm, vmi, namespace),
-        extra_claims: extra_claims(index, subject, &template),
+        extra_claims: disks::extra_claims(index, subject, &template),
         launcher: index
             .launchers(subject)
             .find(|pod| pod.live())
             .map(|pod| Arc::clone(&pod.meta().name)),
-        foreign_consumer: foreign_consumer(index, subject, &disks),
+        foreign_consumer: disks::foreign_consumer(index, subject, &disks),
         placement: wanted.then(|| render(index, subject, &template, unexpanded.is_some())),
         unexpanded,
         peers: Peers::default(),
@@ -339,63 +340,6 @@ fn name_conflict(vm: Option<&VirtualMachine>, vmi: Option<&VirtualMachineInstanc
             .is_none_or(|owner| owner.kind != VirtualMachine::KIND.into() || owner.uid != vm.meta().uid),
         _ => false,
     }
-}
-
-fn disks(index: &Index, subject: &Key, template: &Template) -> Vec<Disk> {
-    let boot = template.spec.volumes.iter().filter(|volume| !volume.hotpluggable);
-    boot.filter_map(|volume| Some(disk(index, subject, volume, volume.claim()?)))
-        .collect()
-}
-
-fn disk(index: &Index, subject: &Key, volume: &Volume, name: &Arc<str>) -> Disk {
-    let key = subject.sibling(name);
-    let data_volume = index.data_volume(&key);
-    let claim = index.claim(&key).map(|claim| index.read_claim(claim));
-    let uid = claim.as_ref().map(|claim| &claim.uid);
-    let controlled = |pod: &Pod| pod.meta().controller().is_some_and(|owner| Some(&owner.uid) == uid);
-    let live = || index.pods_of_claim(&key).filter(|pod| pod.live());
-    Disk {
-        volume: Arc::clone(&volume.name),
-        names_data_volume: matches!(volume.kind, VolumeKind::DataVolume(_)),
-        name: Arc::clone(name),
-        data_volume: data_volume.map(|data_volume| data_volume.phase()),
-        data_volume_words: data_volume.and_then(|data_volume| data_volume.unmet("Running")?.message.clone()),
-        data_volume_terminating: data_volume.is_some_and(|data_volume| data_volume.meta().terminating()),
-        worker: live().any(|pod| controlled(pod)),
-        user: live()
-            .find(|pod| own_subject(pod).as_ref() != Some(subject))
-            .map(|pod| Arc::clone(&pod.meta().name)),
-        claim,
-    }
-}
-
-/// Claims that are listed but not waited for: they pin the pod to where they are, or are placed with the others.
-fn extra_claims(index: &Index, subject: &Key, template: &Template) -> Vec<Claim> {
-    let state = index.state_claims(subject).filter(|_| template.spec.persistent_state);
-    let hotplugged = template.spec.volumes.iter().filter(|volume| volume.hotpluggable);
-    let hotplugged = hotplugged
-        .filter_map(|volume| index.claim(&subject.sibling(volume.claim()?)))
-        .filter(|claim| claim.phase() == ClaimPhase::Bound);
-    let sidecars = sidecar_claims(template);
-    let sidecars = sidecars.iter().filter_map(|name| index.claim(&subject.sibling(name)));
-    state
-        .chain(hotplugged)
-        .chain(sidecars)
-        .map(|claim| index.read_claim(claim))
-        .collect()
-}
-
-fn foreign_consumer(index: &Index, subject: &Key, disks: &[Disk]) -> Option<Foreign> {
-    let needing = disks
-        .iter()
-        .filter(|disk| disk.claim.as_ref().is_some_and(|claim| claim.needs));
-    let keys: Vec<Key> = needing.map(|disk| subject.sibling(&disk.name)).collect();
-    let mut pods = keys.iter().flat_map(|key| index.pods_of_claim(key));
-    let foreign = pods.find(|pod| pod.live() && own_subject(pod).is_none());
-    foreign.map(|pod| Foreign {
-        name: Arc::clone(&pod.meta().name),
-        scheduled: pod.scheduled(),
-    })
 }
 
 fn named(index: &Index, subject: &Key) -> Named {
