@@ -147,6 +147,8 @@ pub(super) fn start_controllers(run: &Run, programs: &Programs, access: &Access)
         // Without it most controllers have no rights of their own, and nodes keep their not-ready taint.
         "--use-service-account-credentials=true".to_owned(),
         "--node-monitor-period=1s".to_owned(),
+        // A write of a claim that meets a conflict is only tried again then; by default that is 15 s later.
+        "--pvclaimbinder-sync-period=1s".to_owned(),
         format!("--root-ca-file={}", access.certificate_authority.display()),
         format!(
             "--service-account-private-key-file={}",
