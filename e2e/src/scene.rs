@@ -4,11 +4,13 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context as _, Result, ensure};
+use k8s_openapi::api::core::v1::Taint;
 use k8s_openapi::jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::cluster::{ACCOUNT, Cluster};
-use crate::control_plane::{Calls, Controller, ControllerOptions, build_controller, wait_for};
+use crate::control_plane::{Calls, Controller, ControllerOptions, NodeSpec, build_controller, wait_for};
+use crate::objects::Vm;
 
 pub use crate::stage::{Requests, SERVED_ONCE, SOON, Stage, Story, UNTOUCHED};
 
@@ -86,6 +88,29 @@ impl Scene {
             .kill()
             .await;
         Ok(())
+    }
+
+    /// A node for this scene alone: others do not tolerate its taint, and its label `scene` tells it from the rest.
+    #[must_use]
+    pub fn own_node(&self, name: &str, zone: &str) -> NodeSpec {
+        let mut node = NodeSpec::new(format!("{}-{name}", self.namespace), zone);
+        node.labels.insert("scene".to_owned(), self.namespace.clone());
+        node.taints = vec![Taint {
+            key: "scene".to_owned(),
+            value: Some(self.namespace.clone()),
+            effect: "NoSchedule".to_owned(),
+            ..Taint::default()
+        }];
+        node
+    }
+
+    /// A VM that runs on the scene's own nodes alone.
+    #[must_use]
+    pub fn on_own_nodes(&self, vm: Vm) -> Vm {
+        vm.spec("nodeSelector", json!({"scene": self.namespace})).spec(
+            "tolerations",
+            json!([{"key": "scene", "operator": "Exists", "tolerationSeconds": null}]),
+        )
     }
 
     /// Creates an object in this namespace, or in none if its kind has none: kubectl knows which.

@@ -21,7 +21,7 @@ use crate::name::Key;
 pub(super) const PAGE: u32 = 250;
 
 /// How often a kind without CRD is looked for again.
-const PROBE: Duration = Duration::from_secs(30);
+const PROBE: Duration = Duration::from_secs(10);
 
 /// How long a watch that has to begin anew waits, so that it can't spin.
 const REBUILD: Duration = Duration::from_secs(1);

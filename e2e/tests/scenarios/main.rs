@@ -55,6 +55,8 @@ fn main() -> ExitCode {
         peers::three_members_in_three_zones,
         peers::a_term_of_one_of_them_is_enough,
         peers::a_shared_disk_has_one_consumer,
+        peers::ten_members_and_three_nodes,
+        zones::the_only_zone_with_room,
         instancetypes::the_instancetypes_selector_is_heeded,
         instancetypes::without_virt_api_no_pod_comes,
         instancetypes::without_virt_api_no_pod_goes,
@@ -117,8 +119,6 @@ fn main() -> ExitCode {
         special_volumes::c58_a_disk_that_can_never_be_filled,
     );
     let suite = tests!(suite, alone:
-        zones::the_only_zone_with_room,
-        peers::ten_members_and_three_nodes,
         peers::across_namespaces,
         failures::two_replicas_elect_one,
         failures::the_api_server_restarts,

@@ -12,35 +12,11 @@ pub mod schedulers;
 pub mod special_volumes;
 pub mod telling;
 
-use std::collections::BTreeMap;
-
 use anyhow::{Context as _, Result, ensure};
-use first_consumer_e2e::control_plane::NodeSpec;
 use first_consumer_e2e::objects::Vm;
 use first_consumer_e2e::scene::Scene;
-use k8s_openapi::api::core::v1::{Pod, Taint};
-use serde_json::{Value, json};
-
-/// A node for this scene alone: others do not tolerate its taint, and its label `scene` tells it from the rest.
-fn own_node(scene: &Scene, name: &str) -> NodeSpec {
-    let mut node = NodeSpec::new(format!("{}-{name}", scene.namespace), "zone-own");
-    node.labels = BTreeMap::from([("scene".to_owned(), scene.namespace.clone())]);
-    node.taints = vec![Taint {
-        key: "scene".to_owned(),
-        value: Some(scene.namespace.clone()),
-        effect: "NoSchedule".to_owned(),
-        ..Taint::default()
-    }];
-    node
-}
-
-/// A VM that runs on the scene's own nodes alone.
-fn on_own_nodes(scene: &Scene, vm: Vm) -> Vm {
-    vm.spec("nodeSelector", json!({"scene": scene.namespace})).spec(
-        "tolerations",
-        json!([{"key": "scene", "operator": "Exists", "tolerationSeconds": null}]),
-    )
-}
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::Value;
 
 /// Waits until the VM's disks are filled and our pod is gone.
 async fn served(scene: &Scene, vm: &Vm) -> Result<()> {

@@ -9,7 +9,7 @@ use first_consumer_e2e::scene::{Requests, SERVED_ONCE, Scene};
 use first_consumer_e2e::stand_in::CSI_CLASS;
 use serde_json::json;
 
-use super::{field, listed, no_node, on_own_nodes, own_node, served};
+use super::{field, listed, no_node, served};
 
 /// Two disks of one VM have one pod that lists both, and one node.
 pub async fn c01_two_disks_on_one_node(cluster: Arc<Cluster>) -> Result<()> {
@@ -57,11 +57,11 @@ pub async fn c02_node_selector(cluster: Arc<Cluster>) -> Result<()> {
 /// would be.
 pub async fn c05_as_thick_as_the_vm(cluster: Arc<Cluster>) -> Result<()> {
     let scene = Scene::new(cluster, "c05").await?;
-    let [mut small, mut big] = [own_node(&scene, "small"), own_node(&scene, "big")];
+    let [mut small, mut big] = [scene.own_node("small", "zone-own"), scene.own_node("big", "zone-own")];
     (small.memory, big.memory) = ("2Gi".to_owned(), "16Gi".to_owned());
     scene.cluster.plane.add_nodes(&[small, big]).await?;
     let sized = |name: &str, guest: &str| {
-        let vm = on_own_nodes(&scene, Vm::halted(name).two_disks(CSI_CLASS).provision("true"));
+        let vm = scene.on_own_nodes(Vm::halted(name).two_disks(CSI_CLASS).provision("true"));
         vm.guest_memory(guest)
     };
     let fits = sized("fits", "4Gi");
@@ -80,9 +80,15 @@ pub async fn c05_as_thick_as_the_vm(cluster: Arc<Cluster>) -> Result<()> {
 /// A VM that must not run beside its own kind: our pod has its labels, so it goes before the launcher is scheduled.
 pub async fn c09_our_pod_does_not_repel_the_launcher(cluster: Arc<Cluster>) -> Result<()> {
     let scene = Scene::new(cluster, "c09").await?;
-    scene.cluster.plane.add_nodes(&[own_node(&scene, "only")]).await?;
+    scene
+        .cluster
+        .plane
+        .add_nodes(&[scene.own_node("only", "zone-own")])
+        .await?;
     let vm = Vm::halted("db").two_disks(CSI_CLASS).provision("true");
-    let vm = on_own_nodes(&scene, vm.label("app", "c09")).away_from("c09", "kubernetes.io/hostname");
+    let vm = scene
+        .on_own_nodes(vm.label("app", "c09"))
+        .away_from("c09", "kubernetes.io/hostname");
     scene.create(vm.object()).await?;
     served(&scene, &vm).await?;
     let node = scene.start_vm("db").await?;
@@ -93,7 +99,11 @@ pub async fn c09_our_pod_does_not_repel_the_launcher(cluster: Arc<Cluster>) -> R
 /// Tolerations are the VM's, word by word.
 pub async fn c03_tolerations(cluster: Arc<Cluster>) -> Result<()> {
     let scene = Scene::new(cluster, "c03").await?;
-    scene.cluster.plane.add_nodes(&[own_node(&scene, "tainted")]).await?;
+    scene
+        .cluster
+        .plane
+        .add_nodes(&[scene.own_node("tainted", "zone-own")])
+        .await?;
     let tolerations = json!([
         {"key": "scene", "operator": "Exists"},
         {"key": "other", "operator": "Equal", "value": "x", "effect": "NoExecute", "tolerationSeconds": 300},
