@@ -242,12 +242,9 @@ mod tests {
             started: StartedVms::None,
             fallback_after: Duration::from_secs(90),
         };
-        let lease = |marks: Vec<(String, String)>| Meta {
-            annotations: marks
-                .into_iter()
-                .map(|(key, value)| (key.into(), value.into()))
-                .collect(),
-            ..Meta::default()
+        let lease = |marks: Vec<(String, String)>| {
+            let marks = marks.iter().map(|(key, value)| (&**key, &**value));
+            annotated(&marks.collect::<Vec<_>>())
         };
         assert_eq!(Policy::read(&lease(policy.marks().into())), policy);
         assert_eq!(
@@ -257,5 +254,46 @@ mod tests {
         let odd = policy.marks().map(|(key, _)| (key, "odd".to_owned()));
         assert_eq!(Policy::read(&lease(odd.into())), Policy::default());
         assert_eq!(Policy::read(&Meta::default()), Policy::default());
+    }
+
+    #[test]
+    fn an_opt_in_is_true_or_false_and_anything_else_is_shown_to_who_wrote_it() {
+        let key = "first-consumer.kubevirt.io/provision";
+        let read = |value: &str| {
+            let meta = annotated(&[(key, value)]);
+            (asked(&meta), unreadable(&meta).map(str::to_owned))
+        };
+        assert_eq!(read("true"), (Some(true), None));
+        assert_eq!(read("false"), (Some(false), None));
+        for odd in ["yes", "True", ""] {
+            assert_eq!(read(odd), (None, Some(odd.to_owned())));
+        }
+        assert_eq!((asked(&Meta::default()), unreadable(&Meta::default())), (None, None));
+    }
+
+    /// One that is left to virt-controller waits all the same.
+    #[test]
+    fn nobody_waits_who_has_not_asked() {
+        let refused = [
+            Reason::OptedOut,
+            Reason::NotAskedFor,
+            Reason::SwitchedOff,
+            Reason::MigrationTarget,
+        ];
+        assert!(refused.iter().all(|reason| !Permission::No(*reason).wanted()));
+        let delay = Permission::After(Duration::ZERO);
+        let left = Permission::No(Reason::LeftToVirtController);
+        let wanted = [Permission::Now(MadeFor::Halted), delay, left];
+        assert!(wanted.iter().all(|permission| permission.wanted()));
+    }
+
+    fn annotated(annotations: &[(&str, &str)]) -> Meta {
+        Meta {
+            annotations: annotations
+                .iter()
+                .map(|(key, value)| ((*key).into(), (*value).into()))
+                .collect(),
+            ..Meta::default()
+        }
     }
 }

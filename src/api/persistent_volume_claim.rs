@@ -34,12 +34,25 @@ pub struct Spec {
     pub data_source_ref: Option<DataSource>,
 }
 
-/// The kind of a data source.
+/// A data source, of the claim's namespace or another.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 pub struct DataSource {
+    /// Empty for kinds of Kubernetes itself.
+    pub api_group: Option<Arc<str>>,
     /// `VolumeImportSource`, `VolumeSnapshot` and so on.
     pub kind: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
+}
+
+impl DataSource {
+    /// Whether neither Kubernetes, nor a snapshotter, nor CDI fills a claim from it.
+    #[must_use]
+    pub fn foreign(&self) -> bool {
+        let group = self.api_group.as_deref().unwrap_or_default();
+        !matches!(group, "" | "snapshot.storage.k8s.io" | "cdi.kubevirt.io")
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]

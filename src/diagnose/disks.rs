@@ -18,6 +18,12 @@ const MINUTE: u64 = 60;
 /// How long a provisioner may be silent.
 const PROVISIONER: u64 = 120;
 
+/// How long a populator that is not CDI's may take to begin.
+const POPULATOR: u64 = 300;
+
+/// A node that was given back so often will be given back again.
+const MANY_TIMES: u32 = 3;
+
 /// A worker that was started again so often will not come to an end by itself.
 const MANY_RESTARTS: u32 = 3;
 
@@ -179,6 +185,27 @@ pub(super) fn provisioner_silent(case: &Case, disk: &Disk) -> Option<Suspicion> 
     let about = format!("{provisioner} of class {name}, for {} on {node}", disk.name);
     let suspicion = Suspicion::of(Trouble::ProvisionerSilent, &disk.name, about, &*class.metadata.name);
     Some(suspicion.lasting(Since::Seen(asked.or(meta.creation_timestamp)), PROVISIONER))
+}
+
+/// The provisioner gives every node back, or the nodes that come for the pod go before the volume is there. Only who has
+/// watched it knows.
+pub(super) fn node_given_back(case: &Case, disk: &Disk) -> Option<Suspicion> {
+    let (claim, _) = pending(case, disk)?;
+    let many = case.watched?.lost(&claim.uid) >= MANY_TIMES;
+    let about = format!("{}, {MANY_TIMES} times or more", disk.name);
+    many.then(|| Suspicion::of(Trouble::NodeGivenBack, &disk.name, about, ""))
+}
+
+/// The claim names a populator that is not CDI's, and its DataVolume is pending, so nobody asks for a consumer (CDI
+/// `datavolume/external-population-controller.go`: `updateStatusPhase`).
+pub(super) fn populator_silent(case: &Case, disk: &Disk) -> Option<Suspicion> {
+    let (claim, object) = pending(case, disk)?;
+    let source = object.spec.data_source_ref.as_ref().filter(|source| source.foreign())?;
+    let phase = claim.data_volume.as_ref()?.phase;
+    let about = format!("{} from {} {}", disk.name, source.kind, source.name);
+    let suspicion = Suspicion::of(Trouble::PopulatorSilent, &disk.name, about, "");
+    let since = Since::Told(object.meta().creation_timestamp);
+    (phase == DataVolumePhase::Pending && !claim.placed).then(|| suspicion.lasting(since, POPULATOR))
 }
 
 /// A node is chosen, and the claim in which CDI fills this one does not come. CDI says why in an Event alone

@@ -95,6 +95,7 @@ struct Case<'a> {
     index: &'a Index,
     observed: &'a Observed,
     evidence: &'a Evidence,
+    watched: Option<&'a Onsets>,
 }
 
 /// Something that is wrong if it lasts.
@@ -119,7 +120,7 @@ type OfDisk = fn(&Case, &Disk) -> Option<Suspicion>;
 type OfSubject = fn(&Case) -> Option<Suspicion>;
 
 /// Of a disk the first that speaks counts.
-const OF_DISKS: [OfDisk; 14] = [
+const OF_DISKS: [OfDisk; 16] = [
     disks::cdi_missing,
     disks::storage_class_missing,
     disks::claim_refused,
@@ -128,6 +129,8 @@ const OF_DISKS: [OfDisk; 14] = [
     places::selected_node_not_ready,
     disks::provisioning_failed,
     disks::provisioner_silent,
+    disks::node_given_back,
+    disks::populator_silent,
     disks::population_refused,
     disks::worker_refused,
     disks::launcher_blocks_import,
@@ -136,7 +139,8 @@ const OF_DISKS: [OfDisk; 14] = [
     disks::gate_off,
 ];
 
-const OF_SUBJECTS: [OfSubject; 5] = [
+const OF_SUBJECTS: [OfSubject; 6] = [
+    places::pod_held,
     places::scheduler_silent,
     places::scheduler_does_not_bind,
     places::disks_conflict,
@@ -151,13 +155,17 @@ pub fn diagnose(
     index: &Index,
     observed: &Observed,
     evidence: &Evidence,
-    onsets: Option<&mut Onsets>,
+    mut onsets: Option<&mut Onsets>,
     now: Timestamp,
 ) -> Diagnosis {
+    if let Some(onsets) = &mut onsets {
+        onsets.follow(observed.claims());
+    }
     let case = Case {
         index,
         observed,
         evidence,
+        watched: onsets.as_deref(),
     };
     let suspicions = if observed.owner.is_none() || observed.state == State::Deleting || observed.namespace_terminating
     {

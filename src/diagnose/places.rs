@@ -17,6 +17,9 @@ use crate::reason::Trouble;
 /// How long a node may be away, a launcher unschedulable, or a scheduler silent.
 const HALF_MINUTE: u64 = 30;
 
+/// How long a pod without grace period may be on its way out.
+const GOING: u64 = 60;
+
 /// How long a scheduler may take from the pod's node to its claims' node.
 const MINUTE: u64 = 60;
 
@@ -68,6 +71,15 @@ pub(super) fn selected_node_not_ready(case: &Case, disk: &Disk) -> Option<Suspic
         )
     };
     asleep.then(|| suspicion().lasting(Since::Seen(None), HALF_MINUTE))
+}
+
+/// Our pod is deleted without grace period and still there, which only finalizers can do.
+pub(super) fn pod_held(case: &Case) -> Option<Suspicion> {
+    let pod = own_pod(case)?;
+    let since = pod.meta().deletion_timestamp?;
+    let name = &pod.meta().name;
+    let suspicion = Suspicion::of(Trouble::PodHeld, "", format!("pod {name}"), &**name);
+    Some(suspicion.lasting(Since::Told(Some(since)), GOING))
 }
 
 /// Our pod or a launcher has no word from the scheduler that it asks for.
@@ -157,13 +169,18 @@ pub(super) fn launcher_unschedulable(case: &Case) -> Option<Suspicion> {
 
 /// Our pod and the subject's launchers, as far as they live.
 fn pods<'a>(case: &'a Case) -> impl Iterator<Item = &'a Arc<Pod>> {
-    let subject = &case.observed.subject;
-    let own = case.observed.own_pod();
-    let own = own.and_then(|_| case.index.pod(&subject.sibling(&pod_name(subject))));
-    let launchers = case.index.launchers(subject);
-    own.into_iter()
+    let launchers = case.index.launchers(&case.observed.subject);
+    own_pod(case)
+        .into_iter()
         .chain(launchers)
         .filter(|pod| pod.live() && !pod.meta().terminating())
+}
+
+/// Our pod, if the watch has shown it.
+fn own_pod<'a>(case: &'a Case) -> Option<&'a Arc<Pod>> {
+    let subject = &case.observed.subject;
+    case.observed.own_pod()?;
+    case.index.pod(&subject.sibling(&pod_name(subject)))
 }
 
 /// The nodes that reach the claim's volume; `None` if it has none yet, or one that all nodes reach. Of a volume that we

@@ -149,6 +149,33 @@ fn the_controller_counts_from_when_it_has_seen_it() {
     assert_eq!(look(&world, 10_122), (0, Some(at(10_242))));
 }
 
+/// A claim that was bound between begins anew; while the provisioner has the next node, it is its turn.
+#[test]
+fn a_node_that_is_given_back_three_times_is_told() {
+    let mut onsets = Onsets::default();
+    let mut world = World::new();
+    let mut given_back = |world: &World| {
+        let found = world.look(Some(&mut onsets)).findings;
+        found.iter().any(|found| found.trouble == Trouble::NodeGivenBack)
+    };
+    let mut lose = |bound_between: bool| {
+        if bound_between {
+            assert!(!given_back(&World::new()));
+        }
+        world.pending("root");
+        world.annotate("root", "volume.kubernetes.io/selected-node", &json!("node-1"));
+        let chosen = given_back(&world);
+        world.unplaced("root");
+        (chosen, given_back(&world))
+    };
+    assert_eq!(lose(false), (false, false));
+    assert_eq!(lose(false), (false, false));
+    assert_eq!(lose(true), (false, false));
+    assert_eq!(lose(false), (false, false));
+    assert_eq!(lose(false), (false, true));
+    assert_eq!(lose(false), (false, true));
+}
+
 #[test]
 fn a_claim_may_be_missing_for_a_minute() {
     let mut onsets = Onsets::default();
@@ -181,6 +208,20 @@ fn the_first_cause_comes_first_and_disks_in_the_order_of_the_spec() {
     let silent = |disk: &str| (Trouble::ProvisionerSilent, disk.to_owned());
     let launcher = (Trouble::LauncherUnschedulable, String::new());
     assert_eq!(troubles, [silent("root"), silent("data"), launcher]);
+}
+
+/// The decision only says why there is no pod, except that a disk is going.
+#[test]
+fn the_first_finding_is_the_cause_unless_a_disk_is_going() {
+    let mut world = World::new();
+    assert_eq!(world.look(None).cause(Reason::NothingWaiting), None);
+    world.pending("root");
+    world.pending("data");
+    let found = world.look(None);
+    for reason in [Reason::NothingWaiting, Reason::LauncherPresent, Reason::Unschedulable] {
+        assert_eq!(found.cause(reason), Some(&found.findings[0]));
+    }
+    assert_eq!(found.cause(Reason::DiskDeleted), None);
 }
 
 #[test]

@@ -22,6 +22,10 @@ pub enum Trouble {
     ProvisioningFailed,
     /// The provisioner says nothing.
     ProvisionerSilent,
+    /// A node is chosen for a disk and given back, again and again.
+    NodeGivenBack,
+    /// Somebody else's populator does not begin.
+    PopulatorSilent,
     /// CDI may not make its worker pod.
     WorkerRefused,
     /// KubeVirt's temporary pod lists a disk that CDI would fill, and can't be scheduled.
@@ -32,6 +36,8 @@ pub enum Trouble {
     WorkerFailing,
     /// CDI binds late disks itself.
     GateOff,
+    /// Our pod is deleted and stays.
+    PodHeld,
     /// No scheduler looks at a pod.
     SchedulerSilent,
     /// A scheduler gives a pod a node and its claims none.
@@ -57,6 +63,8 @@ impl Trouble {
             Self::SelectedNodeNotReady => "the node of the disk is not ready",
             Self::ProvisioningFailed => "the provisioner cannot make the disk's volume",
             Self::ProvisionerSilent => "a node is chosen, and the provisioner has not answered",
+            Self::NodeGivenBack => "a node is chosen for the disk and given back, again and again",
+            Self::PopulatorSilent => "the disk is to be filled by a populator that is not CDI's and has not begun",
             Self::WorkerRefused => "CDI may not make the pod that fills the disk",
             Self::LauncherBlocksImport => {
                 "KubeVirt's temporary pod uses the disk and cannot be scheduled, so CDI does not begin to fill it"
@@ -64,6 +72,7 @@ impl Trouble {
             Self::WorkerUnschedulable => "no node fits CDI's pod that fills the disk",
             Self::WorkerFailing => "CDI's pod that fills the disk fails",
             Self::GateOff => "CDI does not wait for a first consumer: its gate HonorWaitForFirstConsumer is off",
+            Self::PodHeld => "the pod is deleted, and somebody's finalizer holds it",
             Self::SchedulerSilent => "no scheduler has looked at the pod",
             Self::SchedulerDoesNotBind => "the pod has a node, and its scheduler has chosen none for its claims",
             Self::DisksConflict => "no node can reach all disks of the VM",
@@ -98,6 +107,7 @@ impl Trouble {
             Self::SelectedNodeNotReady => format!("kubectl describe node/{object}"),
             Self::ProvisioningFailed => format!("kubectl describe pvc/{object} -n {namespace}"),
             Self::ProvisionerSilent => format!("start the provisioner of storageclass/{object}, or use another class"),
+            Self::NodeGivenBack | Self::PopulatorSilent => format!("kubectl describe pvc/{disk} -n {namespace}"),
             Self::WorkerRefused => format!("kubectl describe pvc/{disk} quota -n {namespace}"),
             Self::LauncherBlocksImport
             | Self::WorkerUnschedulable
@@ -108,6 +118,9 @@ impl Trouble {
             Self::GateOff => {
                 "kubectl patch cdi cdi --type merge -p '{\"spec\":{\"config\":{\"featureGates\":[\"HonorWaitForFirstConsumer\"]}}}'"
                     .into()
+            }
+            Self::PodHeld => {
+                format!("see what holds it: kubectl get pod/{object} -n {namespace} -o jsonpath={{.metadata.finalizers}}")
             }
             Self::SchedulerSilent => format!("start the scheduler {object} (kubectl get pods -n kube-system), or have the VM ask for another"),
             Self::DisksConflict => {

@@ -105,6 +105,7 @@ fn main() -> ExitCode {
         not_running::c21_somebody_elses_populator,
         pod_life::c22_a_pod_that_stays_alive,
         pod_life::c26_the_place_is_lost,
+        pod_life::c28_a_deletion_that_does_not_end,
         pod_life::c33_pods_that_fail,
         admission::c39_storage_quota,
         telling::c41_a_silent_provisioner,

@@ -7,6 +7,42 @@ use super::*;
 
 pub(super) const TABLE: &[Row] = &[
     (
+        Trouble::PopulatorSilent,
+        "somebody else's",
+        "root",
+        |w| {
+            w.unplaced("root");
+            w.set("dv-root", &json!({"status": {"phase": "Pending"}}));
+            w.set(
+                "root",
+                &json!({"spec": {"dataSourceRef": {"apiGroup": "example.com", "kind": "Backup", "name": "night"}}}),
+            );
+        },
+        "root from Backup night",
+        &[
+            ("young", |w| w.now = at(299)),
+            ("CDI's", |w| {
+                w.set(
+                    "root",
+                    &json!({"spec": {"dataSourceRef": {"apiGroup": "cdi.kubevirt.io"}}}),
+                );
+            }),
+            ("a snapshot", |w| {
+                let group = "snapshot.storage.k8s.io";
+                w.set("root", &json!({"spec": {"dataSourceRef": {"apiGroup": group}}}));
+            }),
+            ("Kubernetes' own", |w| {
+                w.set("root", &json!({"spec": {"dataSourceRef": {"apiGroup": null}}}));
+            }),
+            ("it waits for a consumer", |w| {
+                w.set("dv-root", &json!({"status": {"phase": "PendingPopulation"}}));
+            }),
+            ("it has a node", |w| {
+                w.annotate("root", "volume.kubernetes.io/selected-node", &json!("node-1"));
+            }),
+        ],
+    ),
+    (
         Trouble::CdiMissing,
         "no status",
         "root",

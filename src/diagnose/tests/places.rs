@@ -7,6 +7,19 @@ use super::*;
 
 pub(super) const TABLE: &[Row] = &[
     (
+        Trouble::PodHeld,
+        "a finalizer",
+        "",
+        |w| w.own_pod(&json!({"metadata": {"deletionTimestamp": at(100).to_string()}})),
+        "pod first-consumer-",
+        &[
+            ("a moment ago", |w| w.now = at(159)),
+            ("not deleted", |w| {
+                w.set("own", &json!({"metadata": {"deletionTimestamp": null}}));
+            }),
+        ],
+    ),
+    (
         Trouble::SelectedNodeMissing,
         "of a pending claim",
         "root",

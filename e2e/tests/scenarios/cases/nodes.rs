@@ -81,6 +81,8 @@ pub async fn c45_the_node_is_consolidated_away() -> Result<()> {
     ensure!(scene.made() <= 4, "{} pods", scene.made());
     let told = scene.told("DiskStuck");
     ensure!(told.iter().any(|note| note.contains("round-1")), "{told:?}");
+    let again = told.iter().filter(|note| note.contains("again and again"));
+    ensure!(again.count() == 1, "{told:?}");
     Ok(())
 }
 

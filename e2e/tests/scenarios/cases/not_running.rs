@@ -151,7 +151,8 @@ pub async fn c15_immediate_binding_by_presence() -> Result<()> {
 }
 
 /// A claim that somebody else's populator fills. Our pod goes when the claim has its node, however long the filling
-/// takes (the case would keep it; nothing needs it). A DataVolume that is plainly Pending is none that waits.
+/// takes (the case would keep it; nothing needs it). A DataVolume that is plainly Pending is none that waits, but a
+/// hint comes after a while.
 pub async fn c21_somebody_elses_populator() -> Result<()> {
     let scene = ByHand::new().await?;
     let source = json!({"spec": {"dataSourceRef": {"apiGroup": "example.com", "kind": "Foo", "name": "source"}}});
@@ -159,8 +160,10 @@ pub async fn c21_somebody_elses_populator() -> Result<()> {
     scene
         .create(Vm::halted("other").existing_disk("plain").provision("true").object())
         .await?;
-    scene.advance(Duration::from_mins(1)).await;
+    scene.advance(Duration::from_mins(10)).await;
     ensure!(scene.made() == 0);
+    let told = scene.told("DiskStuck");
+    ensure!(told.len() == 1 && told[0].contains("plain from Foo source"), "{told:?}");
     scene.served_root("PendingPopulation", &source).await?;
     scene.advance(Duration::from_hours(5)).await;
     ensure!(scene.made() == 1);

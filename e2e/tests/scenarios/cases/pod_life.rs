@@ -79,6 +79,33 @@ pub async fn c28_a_deletion_that_takes_its_time(cluster: Arc<Cluster>) -> Result
         .await
 }
 
+/// A deletion that does not end is told, once, and no second pod comes.
+pub async fn c28_a_deletion_that_does_not_end() -> Result<()> {
+    let scene = ByHand::new().await?;
+    scene.disk("root", "WaitForFirstConsumer", &json!({})).await?;
+    let vm = Vm::halted("db").existing_disk("root").provision("true");
+    scene
+        .create(vm.spec("nodeSelector", json!({"no": "node"})).object())
+        .await?;
+    let pod = scene.wait_own_pod().await?;
+    let hold = json!({"metadata": {"finalizers": ["example.com/hold"]}});
+    let name = pod.name_any();
+    scene
+        .pods()
+        .patch(&name, &PatchParams::default(), &Patch::Merge(&hold))
+        .await?;
+    let correction = json!({"spec": {"template": {"spec": {"nodeSelector": null}}}});
+    scene.patch_vm("db", &correction).await?;
+    scene.advance(Duration::from_mins(5)).await;
+    let told = scene.told("DiskStuck");
+    ensure!(
+        told.len() == 1 && told[0].contains(&format!("finalizer holds it: pod {name}")),
+        "{told:?}"
+    );
+    ensure!(scene.made() == 1 && scene.told("FirstConsumerDeleted").is_empty());
+    Ok(())
+}
+
 /// Nobody takes our pod for a VM's: a drain may evict it, and it comes again as long as it is needed.
 pub async fn c32_a_drain_evicts_it(cluster: Arc<Cluster>) -> Result<()> {
     let scene = Scene::new(cluster, "c32").await?;
