@@ -106,5 +106,6 @@ pub async fn beside(client: &Client, namespace: Option<&str>, controllers: &str,
         events: events.unwrap_or_default(),
         cdi_configs: cdi_configs.unwrap_or_default(),
         leases: leases.unwrap_or_default(),
+        definitions: Vec::new(),
     }
 }

@@ -131,9 +131,19 @@ impl Account {
                 decision.reason.next(whom, &decision.about),
             ),
         };
-        let (message, next) = match unreadable(scene, subject).filter(|_| decision.reason == Reason::NotAskedFor) {
-            Some(words) => (format!("{message}: {words}"), Reason::OptedOut.next(whom, "")),
-            None => (message, next),
+        let held = observed.namespace_terminating.then(|| held(scene, subject)).flatten();
+        let (message, next) = match (unreadable(scene, subject), &held) {
+            (Some(words), _) if decision.reason == Reason::NotAskedFor => {
+                (format!("{message}: {words}"), Reason::OptedOut.next(whom, ""))
+            }
+            (_, Some(words)) => (
+                format!("its Namespace is being deleted, and something holds it: {words}"),
+                format!(
+                    "see what is left in it: kubectl describe namespace/{}",
+                    subject.namespace
+                ),
+            ),
+            _ => (message, next),
         };
         Self {
             namespace: subject.namespace.to_string(),
@@ -150,7 +160,7 @@ impl Account {
             pod: own_pod(scene, &observed),
             disks: observed.disks.iter().map(|disk| of_disk(disk, &diagnosis)).collect(),
             cause,
-            fine: diagnosis.findings.is_empty() && decision.reason.fine(),
+            fine: diagnosis.findings.is_empty() && decision.reason.fine() && held.is_none(),
             pods: pods(scene, &observed),
             diagnosis: diagnosis.findings.iter().map(Wrong::of).collect(),
         }
@@ -178,6 +188,12 @@ fn unreadable(scene: &Scene, subject: &Key) -> Option<String> {
     Some(format!(
         "the annotation says {value:?}, which is neither \"true\" nor \"false\""
     ))
+}
+
+/// What keeps a Namespace that is being deleted.
+fn held(scene: &Scene, subject: &Key) -> Option<String> {
+    let namespace = scene.index.namespace(&subject.namespace)?;
+    namespace.held_by().map(str::to_owned)
 }
 
 /// The controller's last word, where only it can know: what we would have made has been refused, or given up. Its Events
@@ -247,7 +263,7 @@ fn of_pod(pod: &Pod) -> String {
     match (pod.scheduled(), pod.node()) {
         (_, Some(node)) => format!("{phase} on {node}"),
         (Scheduled::Unschedulable(words), None) => format!("{phase}, no node fits: {words}"),
-        (Scheduled::Gated, None) => format!("{phase}, a scheduling gate holds it"),
+        (Scheduled::Gated(gates), None) => format!("{phase}, a scheduling gate holds it: {gates}"),
         (Scheduled::Silent, None) => format!("{phase}, no word from {} yet", pod.scheduler()),
         (Scheduled::Yes, None) => phase,
     }

@@ -155,6 +155,28 @@ fn what_only_the_controller_knows_comes_from_its_last_event() {
     assert_eq!(reason(&[&earlier_life])[1], "FirstConsumerNeeded");
 }
 
+/// A VM that is being deleted is fine, until its Namespace cannot go.
+#[test]
+fn a_namespace_that_is_held_is_told() {
+    let namespace = |conditions: Value| {
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns", "deletionTimestamp": at(0).to_string()},
+            "status": {"phase": "Terminating", "conditions": conditions}})
+        .to_string()
+    };
+    let going = told(&(vm("ns", "db", true) + &namespace(json!([]))), "vm/db");
+    assert!(
+        going.code == 0 && going.text.contains("SubjectDeleted"),
+        "{}",
+        going.text
+    );
+    let held = json!([{"type": "NamespaceFinalizersRemaining", "status": "True", "message": "example.com/hold in 1"}]);
+    let found = told(&(vm("ns", "db", true) + &namespace(held)), "vm/db");
+    assert_eq!(found.code, 1);
+    let text = found.text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("something holds it: example.com/hold in 1"), "{text}");
+    assert!(text.ends_with("kubectl describe namespace/ns"), "{text}");
+}
+
 #[test]
 fn the_lease_tells_the_flags_and_the_cdi_config_the_gate() {
     let unasked = vm("ns", "db", true).replace("first-consumer.kubevirt.io/provision", "other.kubevirt.io/x");
