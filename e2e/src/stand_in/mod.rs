@@ -89,6 +89,7 @@ impl Default for Options {
 pub struct StandIns {
     stop: CancellationToken,
     tasks: JoinSet<()>,
+    gate: Arc<Switch>,
     virt_controller: Group,
     instancetypes: Arc<Instancetypes>,
     virt_api: Arc<VirtApi>,
@@ -104,13 +105,14 @@ impl StandIns {
         let faults = Arc::<provisioner::Faults>::default();
 
         let mut group = Group::new(cdi, &options.clock, &mut tasks, &stop);
-        let (hand, settings) = (group.hand.clone(), options.cdi);
+        let hand = group.hand.clone();
+        let gate = Arc::new(Switch::new(options.cdi.honor_late_binding));
         group.add(
             &mut tasks,
             &stop,
             cdi::DataVolumes {
                 hand: hand.clone(),
-                settings,
+                gate: gate.clone(),
             },
         );
         group.add(
@@ -118,7 +120,7 @@ impl StandIns {
             &stop,
             cdi::Workers {
                 hand: hand.clone(),
-                settings,
+                gate: gate.clone(),
             },
         );
         group.add(&mut tasks, &stop, cdi::Readers { hand: hand.clone() });
@@ -161,6 +163,7 @@ impl StandIns {
         Ok(Self {
             stop,
             tasks,
+            gate,
             virt_controller: group,
             instancetypes,
             virt_api,
@@ -175,6 +178,12 @@ impl StandIns {
         if on {
             self.virt_controller.resync(&virt::KINDS);
         }
+    }
+
+    /// Switches CDI's gate `HonorWaitForFirstConsumer` for one namespace, which the real CDI has for all alike. Like there,
+    /// nobody looks again because of it.
+    pub fn honor_late_binding(&self, namespace: &str, on: bool) {
+        self.gate.set(Some(namespace), on);
     }
 
     /// Plays, too, what only a real control plane brings along: scheduler, PV controller, kubelets (which share the

@@ -110,8 +110,7 @@ pub async fn ten_members_and_three_nodes(cluster: Arc<Cluster>) -> Result<()> {
     ensure!(
         notes
             .iter()
-            .any(|note| note.contains("nodes are available")
-                && note.contains("must not run beside it")),
+            .any(|note| note.contains("nodes are available") && note.contains("must not run beside it")),
         "{notes:?}"
     );
     ensure!(nodes(&scene, &members).await?.len() == 3);
