@@ -26,7 +26,7 @@ mod virt_api;
 pub use provisioner::FOREIGN_POPULATOR;
 pub use virt::PLACEMENT_ANNOTATION;
 
-pub use crate::world::{cdi::Settings, provisioner::Fault};
+pub use crate::world::provisioner::Fault;
 
 use anyhow::{Context as _, Result};
 use engine::{Change, Controller};
@@ -66,8 +66,6 @@ const LOCAL_PATH: (&str, &str) = ("rancher.io/local-path", "kubernetes.io/hostna
 pub struct Options {
     /// The time of day.
     pub clock: Clock,
-    /// CDI's feature gate.
-    pub cdi: Settings,
     /// virt-controller acts; later see [`StandIns::virt_controller`].
     pub virt_controller: bool,
     /// How long the CSI-like driver works on a volume.
@@ -78,7 +76,6 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             clock: Clock::default(),
-            cdi: Settings::default(),
             virt_controller: true,
             provisioning_takes: Duration::from_secs(1),
         }
@@ -106,7 +103,7 @@ impl StandIns {
 
         let mut group = Group::new(cdi, &options.clock, &mut tasks, &stop);
         let hand = group.hand.clone();
-        let gate = Arc::new(Switch::new(options.cdi.honor_late_binding));
+        let gate = Arc::new(Switch::new(true));
         group.add(
             &mut tasks,
             &stop,
