@@ -59,6 +59,7 @@ fn situations() -> Suite<Cluster> {
         explain::worker_refused_by_quota,
         explain::launcher_blocks_import,
         explain::gate_off,
+        explain::one_namespace_is_enough,
     )
 }
 

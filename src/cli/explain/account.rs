@@ -8,10 +8,11 @@ use crate::api::{
     ClaimPhase, DataVolumePhase, Event, Pod, Scheduled, View as _, VirtualMachine, VirtualMachineInstance,
 };
 use crate::claim::Path;
-use crate::decide::{Action, Decision, Settings, turn};
+use crate::decide::{Action, Decision, Settings, Turn, decide, turn};
 use crate::diagnose::{Diagnosis, Finding, diagnose};
 use crate::name::{DOMAIN, Key, pod_name};
 use crate::observe::{Disk, Observed};
+use crate::placement::Refusal;
 use crate::policy;
 use crate::reason::{Reason, Whom};
 
@@ -108,9 +109,18 @@ impl Account {
             ..Settings::default()
         };
         let mut memory = scene.memories.get(subject).cloned().unwrap_or_default();
-        let turn = turn(&scene.index, subject, &settings, &mut memory, now);
-        let observed = turn.observed;
-        let decision = told(scene, &observed, turn.decision);
+        let Turn {
+            mut observed,
+            mut decision,
+            ..
+        } = turn(&scene.index, subject, &settings, &mut memory, now);
+        let unexpanded = matches!(observed.placement, Some(Err(Refusal::NotExpanded)));
+        if !scene.index.forbidden().is_empty() && !unexpanded {
+            // What the VM will ask for depends on what may not be read: the controller is taken at its word.
+            observed.placement = None;
+            decision = decide(&observed, &memory, now);
+        }
+        let decision = told(scene, &observed, decision);
         let diagnosis = diagnose(&scene.index, &observed, &scene.evidence, None, now);
         let pod = pod_name(subject);
         let whom = Whom {

@@ -23,6 +23,49 @@ pub async fn no_node_matches(cluster: Arc<Cluster>) -> Result<()> {
     expect(&scene, "vm/db", "Unschedulable", &[lacks, "kubectl edit vm/db"]).await
 }
 
+/// Who may look into no more than the VM's Namespace hears the same cause, and what he could not see.
+pub async fn one_namespace_is_enough(cluster: Arc<Cluster>) -> Result<()> {
+    let scene = Scene::new(cluster, "explain-one-namespace").await?;
+    let rules = json!([
+        {"apiGroups": ["kubevirt.io"], "resources": ["virtualmachines", "virtualmachineinstances"], "verbs": ["list"]},
+        {"apiGroups": ["cdi.kubevirt.io"], "resources": ["datavolumes"], "verbs": ["list"]},
+        {"apiGroups": [""], "verbs": ["list"],
+            "resources": ["persistentvolumeclaims", "pods", "events", "resourcequotas"]},
+        {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]},
+    ]);
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "look"},
+        "rules": rules});
+    let binding = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+        "metadata": {"name": "look"}, "subjects": [{"kind": "User", "name": "alice"}],
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "look"}});
+    for object in [role, binding] {
+        scene.create(object).await?;
+    }
+    let vm = Vm::halted("db").two_disks(LOCAL_PATH).provision("true");
+    scene
+        .create(vm.spec("nodeSelector", json!({"no": "node"})).object())
+        .await?;
+    scene.wait_reason("Unschedulable").await?;
+    let plane = &scene.cluster.plane;
+    let seen = explain(plane, &scene.namespace, &["vm/db", "--as", "alice"]).await?;
+    let whole = explain(plane, &scene.namespace, &["vm/db"]).await?;
+    ensure!(whole.status.code() == Some(1) && whole.stderr.is_empty(), "{whole:?}");
+    // Other scenes may have made nodes meanwhile.
+    let uncounted = |text: &[u8]| {
+        text.iter()
+            .copied()
+            .filter(|byte| !byte.is_ascii_digit())
+            .collect::<Vec<u8>>()
+    };
+    let same = uncounted(&seen.stdout) == uncounted(&whole.stdout);
+    ensure!(seen.status.code() == Some(1) && same, "{seen:?}\n{whole:?}");
+    let told = String::from_utf8_lossy(&seen.stderr);
+    ensure!(told.contains("nodes, persistentvolumes, storageclasses"), "{told}");
+    let stranger = explain(plane, &scene.namespace, &["vm/db", "--as", "bob"]).await?;
+    ensure!(stranger.status.code() == Some(3), "{stranger:?}");
+    Ok(())
+}
+
 pub async fn no_room(cluster: Arc<Cluster>) -> Result<()> {
     let scene = Scene::new(cluster, "explain-no-room").await?;
     let vm = Vm::halted("db")
