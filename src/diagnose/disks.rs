@@ -157,7 +157,7 @@ pub(super) fn provisioning_failed(case: &Case, disk: &Disk) -> Option<Suspicion>
     let copied = copied.filter(|words| words.contains("failed to provision volume"));
     let words = told.or(copied)?;
     // A prime claim whose node the provisioner has given back is given no other (CDI reference 2.7).
-    let stranded = meta.name != disk.name && target.selected_node().is_some() && provisioned.selected_node().is_none();
+    let stranded = target.selected_node().is_some() && provisioned.selected_node().is_none();
     let object = if stranded { "" } else { &*meta.name };
     Some(Suspicion::of(Trouble::ProvisioningFailed, &disk.name, words, object))
 }
