@@ -11,6 +11,7 @@ use crate::index::{Index, Peer, Standing, own_subject};
 use crate::name::{Key, pod_name};
 use crate::placement::{Domains, HASH_VERSION};
 use crate::pod::Marks;
+use crate::reason::KEPT_APART;
 
 /// What required pod anti-affinity says of a subject's surroundings, ours against others and theirs against us.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -72,9 +73,7 @@ impl Peers {
             format!("{key} {values}")
         };
         let places = self.domains.iter().map(place).collect::<Vec<_>>().join(" and ");
-        format!(
-            "kept out of {places}, where the disks of {some} are, which must not run beside it (required anti-affinity)"
-        )
+        format!("kept out of {places}, where the disks of {some} are, which must not run beside it {KEPT_APART}")
     }
 }
 

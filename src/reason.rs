@@ -2,11 +2,13 @@
 //! and `explain`.
 
 mod next;
+mod refused;
 mod trouble;
 
 use std::fmt;
 
-pub use next::{Whom, quota};
+pub use next::{KEPT_APART, Whom};
+pub use refused::quota;
 pub use trouble::Trouble;
 
 /// Why a decision is what it is. The names are stable: events, metrics and tests use them.
@@ -112,7 +114,7 @@ impl Reason {
             Self::SharedDiskServedElsewhere => "a disk is shared with another VM, which goes first",
             Self::WaitingForPeer => "a VM that it must not run beside is getting its node (required anti-affinity)",
             Self::ExpansionPending => "the VM's instancetype or preference has not been expanded yet",
-            Self::CannotRender => "the VM's spec cannot be rendered",
+            Self::CannotRender => "KubeVirt would refuse the VM",
             Self::PodTerminating => "the previous pod is still going",
             Self::OwnerReplaced => "the pod was made for an earlier VM of this name",
             Self::PlacementChanged => "the VM's placement has changed",
@@ -140,5 +142,81 @@ impl Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self, f)
+    }
+}
+
+/// Whether kubectl would take the command of a next step: names as `KIND/NAME` and bare kinds do not go together.
+#[cfg(test)]
+pub(crate) fn takes_command(next: &str) -> bool {
+    let Some((_, command)) = next.split_once("kubectl ") else {
+        return true;
+    };
+    let mut words = command.split(' ');
+    if !words
+        .next()
+        .is_some_and(|verb| matches!(verb, "get" | "describe" | "delete" | "edit"))
+    {
+        return true;
+    }
+    let objects: Vec<&str> = words.take_while(|word| !word.starts_with('-')).collect();
+    objects.iter().all(|word| word.contains('/')) || objects.len() == 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [Reason; 36] = [
+        Reason::SubjectDeleted,
+        Reason::DiskDeleted,
+        Reason::NameConflict,
+        Reason::LauncherPresent,
+        Reason::ForeignConsumer,
+        Reason::DataVolumeFailed,
+        Reason::Served,
+        Reason::NothingWaiting,
+        Reason::OptedOut,
+        Reason::NotAskedFor,
+        Reason::LeftToVirtController,
+        Reason::SwitchedOff,
+        Reason::MigrationTarget,
+        Reason::ClaimMissing,
+        Reason::ClaimLost,
+        Reason::SiblingBinding,
+        Reason::SiblingImporting,
+        Reason::ClaimInUse,
+        Reason::SharedDiskServedElsewhere,
+        Reason::WaitingForPeer,
+        Reason::ExpansionPending,
+        Reason::CannotRender,
+        Reason::PodTerminating,
+        Reason::OwnerReplaced,
+        Reason::PlacementChanged,
+        Reason::DisksChanged,
+        Reason::PodFinished,
+        Reason::GaveUp,
+        Reason::WaitingForScheduler,
+        Reason::Unschedulable,
+        Reason::SchedulingGated,
+        Reason::WaitingForVolumes,
+        Reason::CreateRefused,
+        Reason::NameTaken,
+        Reason::BackingOff,
+        Reason::FirstConsumerNeeded,
+    ];
+
+    #[test]
+    fn every_next_step_has_a_command_that_kubectl_takes() {
+        let whom = Whom {
+            namespace: "ns",
+            kind: "vm",
+            name: "db",
+            pod: "first-consumer-db",
+        };
+        for reason in ALL {
+            let next = reason.next(whom, "db-root by pod backup");
+            assert!(next.contains("kubectl ") && takes_command(&next), "{reason}: {next}");
+        }
+        assert!(!takes_command("kubectl get vm/db pvc -n ns") && takes_command("kubectl get vm/db pvc/a -n ns"));
     }
 }

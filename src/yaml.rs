@@ -4,6 +4,8 @@ use serde::Deserialize as _;
 use serde_json::{Map, Value};
 use serde_yaml::Value as Yaml;
 
+use crate::placement::without_nulls;
+
 /// A document that is neither YAML nor JSON.
 #[derive(Debug, thiserror::Error)]
 #[error("document {document}: {message}")]
@@ -31,8 +33,7 @@ fn numbered(values: impl Iterator<Item = Result<Value, String>>) -> Result<Vec<(
     // The first error ends it: behind one, a parser of YAML never does.
     for (position, value) in values.enumerate() {
         let document = position + 1;
-        let mut value = value.map_err(|message| SyntaxError { document, message })?;
-        drop_nulls(&mut value);
+        let value = without_nulls(value.map_err(|message| SyntaxError { document, message })?);
         if !value.is_null() {
             documents.push((document, value));
         }
@@ -67,17 +68,6 @@ fn key_text(key: Yaml) -> Result<String, String> {
         Value::String(text) => Ok(text),
         key @ (Value::Bool(_) | Value::Number(_)) => Ok(key.to_string()),
         Value::Null | Value::Array(_) | Value::Object(_) => Err("a key that is no text".to_owned()),
-    }
-}
-
-fn drop_nulls(value: &mut Value) {
-    match value {
-        Value::Object(fields) => {
-            fields.retain(|_, value| !value.is_null());
-            fields.values_mut().for_each(drop_nulls);
-        }
-        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 

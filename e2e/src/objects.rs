@@ -277,6 +277,29 @@ pub fn claim(name: &str, class: &str) -> Value {
     })
 }
 
+/// A ValidatingAdmissionPolicy that lets no pod of ours into a namespace, and its binding.
+#[must_use]
+pub fn policy_against_us(name: &str, namespace: &str, message: &str) -> [Value; 2] {
+    let policy = |kind: &str, spec: Value| {
+        json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": name},
+            "spec": spec})
+    };
+    let refuse = json!({
+        "failurePolicy": "Fail",
+        "matchConstraints": {"resourceRules": [
+            {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}]},
+        "validations": [{"expression": "!object.metadata.name.startsWith('first-consumer-')", "message": message}],
+    });
+    let bind = json!({
+        "policyName": name, "validationActions": ["Deny"],
+        "matchResources": {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}}},
+    });
+    [
+        policy("ValidatingAdmissionPolicy", refuse),
+        policy("ValidatingAdmissionPolicyBinding", bind),
+    ]
+}
+
 /// A pod of somebody else that lists a claim, on nodes with a label.
 #[must_use]
 pub fn pod(name: &str, claim: &str, node_selector: &Value) -> Value {

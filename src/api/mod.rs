@@ -7,6 +7,7 @@ mod cdi;
 mod cdi_config;
 mod condition;
 mod csi_driver;
+mod custom_resource_definition;
 mod data_volume;
 mod deployment;
 mod event;
@@ -33,6 +34,7 @@ pub use cdi::Cdi;
 pub use cdi_config::{CdiConfig, HONOURS};
 pub use condition::Condition;
 pub use csi_driver::CsiDriver;
+pub use custom_resource_definition::CustomResourceDefinition;
 pub use data_volume::{DataVolume, DataVolumePhase};
 pub use deployment::Deployment;
 pub use event::Event;
@@ -62,6 +64,8 @@ pub struct Beside {
     pub cdi_configs: Vec<CdiConfig>,
     /// Leases, ours among them.
     pub leases: Vec<Lease>,
+    /// The kinds that the cluster has, if a file says so; a cluster is asked for each.
+    pub definitions: Vec<CustomResourceDefinition>,
 }
 
 /// A kind that is read: where the API serves it, and how its metadata is reached.

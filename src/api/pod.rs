@@ -22,7 +22,14 @@ pub struct Pod {
 struct Spec {
     node_name: Option<Arc<str>>,
     scheduler_name: Option<Arc<str>>,
+    scheduling_gates: Vec<Gate>,
     volumes: Vec<Volume>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+struct Gate {
+    name: Arc<str>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -150,8 +157,8 @@ pub enum Scheduled {
     Silent,
     /// It has a node.
     Yes,
-    /// Scheduling gates hold it back.
-    Gated,
+    /// Scheduling gates hold it back; their names.
+    Gated(Arc<str>),
     /// No node fits; the scheduler's own text.
     Unschedulable(Arc<str>),
 }
@@ -207,10 +214,16 @@ impl Pod {
         };
         match (&*condition.status, condition.reason.as_deref()) {
             ("True", _) => Scheduled::Yes,
-            (_, Some("SchedulingGated")) => Scheduled::Gated,
+            (_, Some("SchedulingGated")) => Scheduled::Gated(self.gates()),
             (_, Some("Unschedulable")) => Scheduled::Unschedulable(condition.message.clone().unwrap_or_default()),
             _ => Scheduled::Silent,
         }
+    }
+
+    /// The names of its scheduling gates; whoever has set one has to take it off.
+    fn gates(&self) -> Arc<str> {
+        let names: Vec<&str> = self.spec.scheduling_gates.iter().map(|gate| &*gate.name).collect();
+        names.join(", ").into()
     }
 
     /// Since when the scheduler has said what it says of the pod; the pod's creation, if it has said nothing.

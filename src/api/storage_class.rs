@@ -9,6 +9,9 @@ use super::{Meta, view};
 /// The provisioner of classes whose volumes an administrator makes beforehand.
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 
+/// The binding mode of late classes.
+const LATE: &str = "WaitForFirstConsumer";
+
 /// A StorageClass.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -24,10 +27,19 @@ pub struct StorageClass {
 view!(StorageClass, "storage.k8s.io", "v1", "StorageClass", "storageclasses", namespaced: false);
 
 impl StorageClass {
+    /// A class of which nothing is known but that it waits for a first consumer.
+    #[must_use]
+    pub fn waiting() -> Self {
+        Self {
+            volume_binding_mode: Some(LATE.into()),
+            ..Self::default()
+        }
+    }
+
     /// Whether claims of this class wait for their first consumer.
     #[must_use]
     pub fn late(&self) -> bool {
-        self.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer")
+        self.volume_binding_mode.as_deref() == Some(LATE)
     }
 
     /// Whether claims that name no class get this one.

@@ -58,9 +58,16 @@ impl Connection {
         Ok((clients.read, namespace, self.request_timeout.unwrap_or(CALL_LIMIT)))
     }
 
-    /// What concerns the VMs of a Namespace, or of all.
-    pub async fn snapshot(&self, client: &Client, namespace: Option<&str>, limit: Duration) -> Result<Index, Failure> {
-        let taken = snapshot::take(client, namespace, limit).await;
+    /// What concerns the VMs of a Namespace, or of all. It fails if a kind may not be read that is `needed` (asked by its
+    /// plural).
+    pub async fn snapshot(
+        &self,
+        client: &Client,
+        namespace: Option<&str>,
+        limit: Duration,
+        needed: fn(&str) -> bool,
+    ) -> Result<Index, Failure> {
+        let taken = snapshot::take(client, namespace, limit, needed).await;
         taken.map_err(|error| match error {
             SnapshotError::List(..) => Failure::cluster(error.to_string()),
             SnapshotError::Unreadable(..) => Failure::unusable(error.to_string()),

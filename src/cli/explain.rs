@@ -16,7 +16,7 @@ use serde_json::json;
 use super::connection::Connection;
 use super::names::{self, SUBJECTS_AND_DISKS};
 use super::{Failure, files, layout};
-use crate::api::{Beside, View as _};
+use crate::api::{Beside, DataVolume, PersistentVolumeClaim, Pod, View as _, VirtualMachine, VirtualMachineInstance};
 use crate::cluster::expand::expand;
 use crate::cluster::snapshot;
 use crate::diagnose::Evidence;
@@ -150,7 +150,7 @@ async fn from_cluster(
     let (client, namespace, limit) = flags.connection.open().await?;
     let scope = (!flags.all_namespaces).then_some(&*namespace);
     let (index, beside) = tokio::join!(
-        flags.connection.snapshot(&client, scope, limit),
+        flags.connection.snapshot(&client, scope, limit, needed),
         snapshot::beside(&client, scope, &flags.controller_namespace, limit)
     );
     let mut scene = Scene::new(index?, beside);
@@ -167,6 +167,19 @@ async fn from_cluster(
         }
     }
     Ok((scene, subjects))
+}
+
+/// Whether nothing can be said without a kind. The others live outside the VM's Namespace, where whoever has a VM may
+/// not look as a rule.
+fn needed(plural: &str) -> bool {
+    [
+        VirtualMachine::PLURAL,
+        VirtualMachineInstance::PLURAL,
+        DataVolume::PLURAL,
+        PersistentVolumeClaim::PLURAL,
+        Pod::PLURAL,
+    ]
+    .contains(&plural)
 }
 
 impl Scene {
@@ -208,12 +221,17 @@ fn explain(scene: &Scene, subjects: &BTreeSet<Key>, flags: &Explain, colour: boo
         None => text::table(&accounts, flags.connection.namespace.is_none(), !flags.no_headers),
     };
     let nobody = !named && accounts.is_empty() && flags.output.is_none();
+    let nobody = nobody.then(|| "no VM waits for its disks".to_owned());
+    let forbidden: Vec<&str> = scene.index.forbidden().iter().copied().collect();
+    let forbidden = (!forbidden.is_empty()).then(|| {
+        format!(
+            "you may not read {}: what only they tell is left out",
+            forbidden.join(", ")
+        )
+    });
     Explained {
         text,
-        remarks: nobody
-            .then(|| "no VM waits for its disks".to_owned())
-            .into_iter()
-            .collect(),
+        remarks: nobody.into_iter().chain(forbidden).collect(),
         code: u8::from(named && accounts.iter().any(|account| !account.fine)),
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::Failure;
-use crate::api::{Beside, View, VirtualMachine, VirtualMachineInstance};
+use crate::api::{Beside, CustomResourceDefinition, View, VirtualMachine, VirtualMachineInstance};
 use crate::index::{Index, Indexed, Kinds, kinds};
 use crate::placement::{self, Refusal};
 use crate::yaml::{self, SyntaxError};
@@ -58,7 +58,29 @@ pub fn load(files: &[PathBuf], namespace: &str) -> Result<(Index, Beside), Failu
         .map_err(|error| unreadable(&error))?;
         read_all(&mut index, &mut beside, &text, namespace).map_err(|error| unreadable(&error))?;
     }
+    if !beside.definitions.is_empty() {
+        kinds(&mut Defined {
+            index: &mut index,
+            definitions: &beside.definitions,
+        });
+    }
     Ok((index, beside))
+}
+
+/// Files that hold CustomResourceDefinitions say which kinds there are.
+struct Defined<'a> {
+    index: &'a mut Index,
+    definitions: &'a [CustomResourceDefinition],
+}
+
+impl Kinds for Defined<'_> {
+    fn visit<V: Indexed>(&mut self) {
+        let name = format!("{}.{}", V::PLURAL, V::GROUP);
+        let built_in = V::GROUP.is_empty() || V::GROUP.ends_with(".k8s.io");
+        let mut definitions = self.definitions.iter();
+        let exists = built_in || definitions.any(|definition| *definition.meta().name == *name);
+        self.index.note_kind::<V>(exists);
+    }
 }
 
 /// Reads a text into an index. Kinds that are not watched are ignored, and so are unknown fields.
@@ -179,6 +201,8 @@ impl One<'_> {
         self.beside.cdi_configs.extend(config);
         let lease = self.view();
         self.beside.leases.extend(lease);
+        let definition = self.view();
+        self.beside.definitions.extend(definition);
     }
 
     /// The object as one of this kind, if it is one and can be read.

@@ -97,7 +97,10 @@ pub type Expansions = BTreeMap<Key, Expanded>;
 async fn from_cluster(flags: &Render) -> Result<(Index, BTreeSet<Key>, Expansions), Failure> {
     let named = names::parse(&flags.subjects, names::SUBJECTS)?;
     let (client, namespace, limit) = flags.connection.open().await?;
-    let index = flags.connection.snapshot(&client, Some(&namespace), limit).await?;
+    let index = flags
+        .connection
+        .snapshot(&client, Some(&namespace), limit, |_| true)
+        .await?;
     let subjects = names::find(&index, &namespace, &named)?;
     let mut expanded = Expansions::new();
     for subject in &subjects {

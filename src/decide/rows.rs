@@ -107,7 +107,7 @@ fn foreign_consumer(case: &Case) -> Option<Decision> {
     let pod = case.observed.foreign_consumer.as_ref()?;
     let why = match &pod.scheduled {
         Scheduled::Unschedulable(text) => format!(", which no node fits: {text}"),
-        Scheduled::Gated => ", which a scheduling gate holds".to_owned(),
+        Scheduled::Gated(gates) => format!(", which a scheduling gate holds: {gates}"),
         Scheduled::Silent => ", at which no scheduler has looked yet".to_owned(),
         Scheduled::Yes => String::new(),
     };
@@ -345,7 +345,7 @@ fn pod_there(case: &Case) -> Option<Decision> {
             let separator = if why.is_empty() { "" } else { "; " };
             keep(Reason::Unschedulable, &format!("{text}{separator}{why}"))
         }
-        Scheduled::Gated => keep(Reason::SchedulingGated, ""),
+        Scheduled::Gated(gates) => keep(Reason::SchedulingGated, gates),
         Scheduled::Yes => keep(Reason::WaitingForVolumes, ""),
         Scheduled::Silent if !case.observed.needs() => keep(Reason::WaitingForVolumes, ""),
         Scheduled::Silent => keep(Reason::WaitingForScheduler, ""),

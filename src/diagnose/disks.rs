@@ -3,21 +3,22 @@
 use std::sync::Arc;
 
 use super::{Case, Since, Suspicion};
-use crate::api::{ClaimPhase, DataVolume, DataVolumePhase, Event, PersistentVolumeClaim, Pod, Scheduled, View as _};
+use crate::api::{ClaimPhase, DataVolume, DataVolumePhase, Event, PersistentVolumeClaim, View as _};
 use crate::claim::{Claim, Path};
 use crate::name::Key;
 use crate::observe::Disk;
 use crate::reason::{Trouble, quota};
 
 /// How long an answer may take that usually comes within a second.
-const SHORT: u64 = 10;
+pub(super) const SHORT: u64 = 10;
 
 /// How long CDI may take to look at a new DataVolume.
-const MINUTE: u64 = 60;
+pub(super) const MINUTE: u64 = 60;
 
 /// How long a provisioner may be silent.
 const PROVISIONER: u64 = 120;
 
+<<<<<<< HEAD
 /// How long a populator that is not CDI's may take to begin.
 const POPULATOR: u64 = 300;
 
@@ -27,6 +28,8 @@ const MANY_TIMES: u32 = 3;
 /// A worker that was started again so often will not come to an end by itself.
 const MANY_RESTARTS: u32 = 3;
 
+=======
+>>>>>>> situations
 /// No DataVolume can exist, or one exists that has never got a status (CDI `datavolume/controller-base.go`:
 /// `updateStatus` writes conditions in the first reconcile).
 pub(super) fn cdi_missing(case: &Case, disk: &Disk) -> Option<Suspicion> {
@@ -36,9 +39,9 @@ pub(super) fn cdi_missing(case: &Case, disk: &Disk) -> Option<Suspicion> {
     let suspicion = |about: &str| Suspicion::of(Trouble::CdiMissing, &disk.name, about, "");
     let key = case.key(disk);
     let Some(data_volume) = case.index.data_volume(&key) else {
+        // The controller learns of a new kind some time later, `explain` has just looked.
         let absent = disk.names_data_volume && !case.index.has_kind::<DataVolume>();
-        let since = Since::Seen(case.created());
-        return absent.then(|| suspicion("the cluster knows no DataVolumes").lasting(since, MINUTE));
+        return absent.then(|| suspicion("the cluster knows no DataVolumes").lasting(Since::Seen(None), MINUTE));
     };
     let untouched = data_volume.phase() == DataVolumePhase::Unset
         && data_volume.unmet("Bound").is_none()
@@ -99,9 +102,9 @@ pub(super) fn claim_refused(case: &Case, disk: &Disk) -> Option<Suspicion> {
     Some(suspicion.lasting(Since::Told(bound.last_transition_time), SHORT))
 }
 
-/// The claim to be cloned does not exist, or has no volume itself (CDI `datavolume/pvc-clone-controller.go`:
-/// `CloneWithoutSource`; `clone/common.go`: `IsSourceClaimReady`). As long as the disk waits for a consumer, that comes
-/// first.
+/// The claim to be cloned does not exist, has no volume itself, or is not filled (CDI
+/// `datavolume/pvc-clone-controller.go`: `CloneWithoutSource`; `clone/common.go`: `IsSourceClaimReady`). As long as the
+/// disk waits for a consumer, that comes first.
 pub(super) fn source_missing(case: &Case, disk: &Disk) -> Option<Suspicion> {
     let key = case.key(disk);
     let data_volume = case.index.data_volume(&key)?;
@@ -116,7 +119,9 @@ pub(super) fn source_missing(case: &Case, disk: &Disk) -> Option<Suspicion> {
     let source = data_volume.source_claim();
     let object = source.as_ref().map(Key::to_string).unwrap_or_default();
     let told = case.events(DataVolume::KIND, &key, uid);
-    if let Some(event) = newest(told.filter(|event| &*event.reason == "CloneWithoutSource")) {
+    // CDI does not take it back when the source comes.
+    let absent = source.as_ref().is_none_or(|source| case.index.claim(source).is_none());
+    if let Some(event) = newest(told.filter(|event| absent && &*event.reason == "CloneWithoutSource")) {
         return Some(Suspicion::of(
             Trouble::SourceMissing,
             &disk.name,
@@ -126,15 +131,23 @@ pub(super) fn source_missing(case: &Case, disk: &Disk) -> Option<Suspicion> {
     }
     let source = source?;
     let known = source.namespace == key.namespace || case.index.knows_claims_of(&source.namespace);
-    let about = match case.index.claim(&source) {
-        None if known => format!("pvc/{} in {} does not exist", source.name, source.namespace),
-        Some(claim) if claim.phase() == ClaimPhase::Pending => {
-            format!("pvc/{} in {} has no volume yet", source.name, source.namespace)
-        }
+    // Whoever waits for a consumer of its own is nobody's work; anything else may be on its way.
+    let (what, grace) = match case.index.claim(&source).map(|claim| case.index.read_claim(claim)) {
+        None if known => ("does not exist".to_owned(), MINUTE),
+        Some(claim) if claim.needs => ("waits for a first consumer itself".to_owned(), SHORT),
+        Some(claim) if claim.phase == ClaimPhase::Pending => ("has no volume yet".to_owned(), MINUTE),
+        Some(Claim {
+            data_volume: Some(controller),
+            ..
+        }) if controller.phase != DataVolumePhase::Succeeded => (
+            format!("is not filled: its DataVolume is {}", controller.phase.name()),
+            MINUTE,
+        ),
         None | Some(_) => return None,
     };
+    let about = format!("pvc/{} in {} {what}", source.name, source.namespace);
     let since = Since::Told(data_volume.meta().creation_timestamp);
-    Some(Suspicion::of(Trouble::SourceMissing, &disk.name, about, object).lasting(since, MINUTE))
+    Some(Suspicion::of(Trouble::SourceMissing, &disk.name, about, object).lasting(since, grace))
 }
 
 /// The provisioner has said so in an Event on the claim, whose words CDI copies to the claim that it fills
@@ -146,18 +159,19 @@ pub(super) fn provisioning_failed(case: &Case, disk: &Disk) -> Option<Suspicion>
     let meta = provisioned.meta();
     let key = meta.key();
     let told = case.events(PersistentVolumeClaim::KIND, &key, &meta.uid.0);
-    let told = newest(told.filter(|event| &*event.reason == "ProvisioningFailed")).map(|event| &*event.message);
+    // The PV controller says so, too, when a write of its own met another one; it repeats the write (Kubernetes
+    // `volume/persistentvolume/pv_controller.go`: `provisionClaimOperationExternal`).
+    let failed = |event: &&Event| &*event.reason == "ProvisioningFailed" && !event.message.starts_with(SAVING);
+    let told = newest(told.filter(failed)).map(|event| &*event.message);
     let copied = target
         .meta()
         .annotation("cdi.kubevirt.io/storage.condition.bound.message");
     let copied = copied.filter(|words| words.contains("failed to provision volume"));
     let words = told.or(copied)?;
-    Some(Suspicion::of(
-        Trouble::ProvisioningFailed,
-        &disk.name,
-        words,
-        &*meta.name,
-    ))
+    // A prime claim whose node the provisioner has given back is given no other (CDI reference 2.7).
+    let stranded = target.selected_node().is_some() && provisioned.selected_node().is_none();
+    let object = if stranded { "" } else { &*meta.name };
+    Some(Suspicion::of(Trouble::ProvisioningFailed, &disk.name, words, object))
 }
 
 /// A node is selected for the claim that the provisioner works on, and nothing shows that it has begun. What the PV
@@ -232,139 +246,13 @@ pub(super) fn population_refused(case: &Case, disk: &Disk) -> Option<Suspicion> 
     Some(suspicion.lasting(Since::Seen(object.meta().creation_timestamp), MINUTE))
 }
 
-/// CDI has written down on the claim why it could not create the worker (CDI `common/util.go`: `HandleFailedPod`).
-pub(super) fn worker_refused(case: &Case, disk: &Disk) -> Option<Suspicion> {
-    let (_, meta) = unfilled(case, disk).map(|(claim, object)| (claim, object.meta()))?;
-    let reason = meta.annotation("cdi.kubevirt.io/storage.condition.running.reason")?;
-    let refused = matches!(reason, "ErrExceededQuota" | "ErrStartingPod") && workers(case, disk).next().is_none();
-    let words = meta.annotation("cdi.kubevirt.io/storage.condition.running.message");
-    let about = format!("{}: {}", disk.name, words.unwrap_or(reason));
-    refused.then(|| Suspicion::of(Trouble::WorkerRefused, &disk.name, about, "").lasting(Since::Seen(None), SHORT))
-}
-
-/// virt-controller's temporary pod lists a bound claim on the legacy path: CDI does not start its worker while it lives
-/// (CDI reference 7.2), and it lives because no node fits.
-pub(super) fn launcher_blocks_import(case: &Case, disk: &Disk) -> Option<Suspicion> {
-    if disk.worker || !disk.claim.as_ref().is_some_and(Claim::awaits_worker) {
-        return None;
-    }
-    let mut launchers = case.index.launchers(&case.observed.subject).filter(|pod| pod.live());
-    let pod = launchers.find(|pod| pod.temporary() && pod.claims().any(|claim| *claim == disk.name))?;
-    let Scheduled::Unschedulable(words) = pod.scheduled() else {
-        return None;
-    };
-    let name = &pod.meta().name;
-    let suspicion = Suspicion::of(
-        Trouble::LauncherBlocksImport,
-        &disk.name,
-        format!("pod {name}: {words}"),
-        &**name,
-    );
-    Some(suspicion.lasting(Since::Told(pod.scheduled_since()), SHORT))
-}
-
-/// The scheduler says so of a live worker. At first that is usual: the scratch space comes after the pod.
-pub(super) fn worker_unschedulable(case: &Case, disk: &Disk) -> Option<Suspicion> {
-    workers(case, disk).filter(|pod| pod.live()).find_map(|pod| {
-        let Scheduled::Unschedulable(words) = pod.scheduled() else {
-            return None;
-        };
-        let name = &pod.meta().name;
-        let suspicion = Suspicion::of(
-            Trouble::WorkerUnschedulable,
-            &disk.name,
-            format!("pod {name}: {words}"),
-            &**name,
-        );
-        Some(suspicion.lasting(Since::Told(pod.scheduled_since()), SHORT))
-    })
-}
-
-/// A worker's container cannot start or ends badly again and again, or the pod has failed as a whole; or the clone
-/// populator says so itself (CDI `populators/clone-populator.go`: `cloneError`).
-pub(super) fn worker_failing(case: &Case, disk: &Disk) -> Option<Suspicion> {
-    let (_, object) = unfilled(case, disk)?;
-    let of_pod = workers(case, disk).find_map(|pod| {
-        let about = format!("pod {}{}", pod.meta().name, ailment(pod)?);
-        Some(Suspicion::of(
-            Trouble::WorkerFailing,
-            &disk.name,
-            about,
-            &*pod.meta().name,
-        ))
-    });
-    of_pod.or_else(|| {
-        let words = object.meta().annotation("cdi.kubevirt.io/cloneError")?;
-        Some(Suspicion::of(Trouble::WorkerFailing, &disk.name, words, ""))
-    })
-}
-
-/// How a worker fails, beginning with what stands after its name.
-fn ailment(pod: &Pod) -> Option<String> {
-    if !pod.live() {
-        let (reason, words) = pod.verdict();
-        return (!pod.succeeded()).then(|| {
-            format!(" has failed: {reason} {words}")
-                .trim_end_matches([' ', ':'])
-                .to_owned()
-        });
-    }
-    let container = pod
-        .troubled_containers()
-        .iter()
-        .find(|container| !container.waiting.is_empty() || container.restarts >= MANY_RESTARTS)?;
-    let restarts = format!(", {} restarts", container.restarts);
-    let waiting = format!(", {}", container.waiting);
-    let message = format!(": {}", container.message);
-    let parts = [
-        (container.restarts > 0, restarts),
-        (!container.waiting.is_empty(), waiting),
-        (!container.message.is_empty(), message),
-    ];
-    Some(
-        parts
-            .into_iter()
-            .filter_map(|(said, text)| said.then_some(text))
-            .collect(),
-    )
-}
-
-/// A claim of a late class is neither waited for nor left to a consumer. On the legacy path its DataVolume stays
-/// `Pending` (CDI `datavolume/controller-base.go`: `shouldBeMarkedWaitForFirstConsumer`); on the populator path CDI has
-/// put the annotation on the claim that its DataVolume does not have (`common/util.go`:
-/// `AddImmediateBindingAnnotationIfWFFCDisabled`).
-pub(super) fn gate_off(case: &Case, disk: &Disk) -> Option<Suspicion> {
-    let (claim, object) = pending(case, disk)?;
-    if !claim.late || claim.placed || claim.needs || disk.worker || case.evidence.gate == Some(true) {
-        return None;
-    }
-    let data_volume = case.index.data_volume(&case.key(disk))?;
-    let asked = data_volume.meta().annotation(IMMEDIATE).is_some();
-    let given = object.meta().annotation(IMMEDIATE);
-    let off = match claim.path {
-        Path::Legacy => data_volume.phase() == DataVolumePhase::Pending && given.is_none(),
-        Path::Populator => given == Some("") && !asked,
-    };
-    let suspicion = || Suspicion::of(Trouble::GateOff, &disk.name, &*disk.name, "");
-    let since = Since::Told(object.meta().creation_timestamp);
-    (off && claim.data_volume.is_some()).then(|| suspicion().lasting(since, MINUTE))
-}
-
-const IMMEDIATE: &str = "cdi.kubevirt.io/storage.bind.immediate.requested";
+const SAVING: &str = "Error saving claim: ";
 
 /// The disk's claim, as it was read and as it is, while it is not bound and nothing is being deleted.
-fn pending<'a>(case: &'a Case, disk: &'a Disk) -> Option<(&'a Claim, &'a Arc<PersistentVolumeClaim>)> {
+pub(super) fn pending<'a>(case: &'a Case, disk: &'a Disk) -> Option<(&'a Claim, &'a Arc<PersistentVolumeClaim>)> {
     let claim = disk.claim.as_ref().filter(|claim| !claim.terminating)?;
     let object = case.index.claim(&case.key(disk))?;
     (claim.phase == ClaimPhase::Pending).then_some((claim, object))
-}
-
-/// The disk's claim, as it was read and as it is, while CDI has not filled it.
-fn unfilled<'a>(case: &'a Case, disk: &'a Disk) -> Option<(&'a Claim, &'a Arc<PersistentVolumeClaim>)> {
-    let claim = disk.claim.as_ref().filter(|claim| !claim.terminating)?;
-    let controller = claim.data_volume.as_ref()?;
-    let open = !matches!(controller.phase, DataVolumePhase::Succeeded | DataVolumePhase::Failed);
-    open.then_some((claim, case.index.claim(&case.key(disk))?))
 }
 
 /// The claim that the provisioner works on, while it is pending: the disk's own, or on the populator path its prime.
@@ -375,12 +263,6 @@ fn provisioned<'a>(case: &'a Case, disk: &'a Disk) -> Option<&'a Arc<PersistentV
         Path::Populator => case.index.prime_claim(&case.key(disk), &claim.uid),
     };
     works_on.filter(|claim| claim.phase() == ClaimPhase::Pending)
-}
-
-/// The worker pods of an unfilled disk.
-fn workers<'a>(case: &'a Case, disk: &'a Disk) -> impl Iterator<Item = &'a Arc<Pod>> {
-    let unfilled = unfilled(case, disk).into_iter();
-    unfilled.flat_map(move |(claim, _)| case.index.workers(&case.key(disk), &claim.uid))
 }
 
 /// The latest of some Events.

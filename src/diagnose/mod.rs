@@ -1,18 +1,19 @@
 //! What is wrong after the hand-over, where the decision can't help: design section 5, "Diagnose". It never acts.
 //!
-//! `disks` and `places` hold one function a diagnosis. Of a disk the first that speaks counts; about the VM all count.
+//! `disks`, `workers` and `places` hold one function a diagnosis. Of a disk the first that speaks counts; about the VM all count.
 
 mod disks;
 mod places;
 #[cfg(test)]
 mod tests;
+mod workers;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 
-use crate::api::{Event, View as _};
+use crate::api::Event;
 use crate::index::Index;
 use crate::lifecycle::State;
 use crate::memory::{Onsets, Topic};
@@ -132,15 +133,19 @@ const OF_DISKS: [OfDisk; 16] = [
     disks::node_given_back,
     disks::populator_silent,
     disks::population_refused,
-    disks::worker_refused,
-    disks::launcher_blocks_import,
-    disks::worker_unschedulable,
-    disks::worker_failing,
-    disks::gate_off,
+    workers::worker_refused,
+    workers::launcher_blocks_import,
+    workers::worker_unschedulable,
+    workers::worker_failing,
+    workers::gate_off,
 ];
 
 const OF_SUBJECTS: [OfSubject; 6] = [
+<<<<<<< HEAD
     places::pod_held,
+=======
+    workers::misplaced_by_gate,
+>>>>>>> situations
     places::scheduler_silent,
     places::scheduler_does_not_bind,
     places::disks_conflict,
@@ -208,13 +213,6 @@ impl Case<'_> {
     /// The key of a disk's claim and DataVolume.
     fn key(&self, disk: &Disk) -> Key {
         self.observed.subject.sibling(&disk.name)
-    }
-
-    /// When the VM or VMI was created.
-    fn created(&self) -> Option<Timestamp> {
-        let vm = self.index.vm(&self.observed.subject).map(|vm| vm.meta());
-        let meta = vm.or_else(|| Some(self.index.vmi(&self.observed.subject)?.meta()));
-        meta?.creation_timestamp
     }
 
     /// The Events about an object of the subject's Namespace.

@@ -73,6 +73,7 @@ fn every_next_step_names_an_object_or_a_command() {
                 names && !next.contains("/ ") && !next.ends_with('/'),
                 "{trouble}, {name}: {next}"
             );
+            assert!(crate::reason::takes_command(&next), "{trouble}, {name}: {next}");
         }
     }
 }
@@ -112,10 +113,46 @@ fn without_the_kind_no_data_volume_can_come() {
     };
     assert_eq!(look(&index, at(3600)), []);
     index.note_kind::<crate::api::DataVolume>(false);
-    assert_eq!(look(&index, at(59)), []);
-    let found = look(&index, at(60));
+    let found = look(&index, at(0));
     assert_eq!((found[0].trouble, &*found[0].disk), (Trouble::CdiMissing, "root"));
     assert_eq!(found.len(), 1, "the other disk has its claim");
+}
+
+/// What the objects do not say, the gate itself does: a disk that CDI has bound where the VM may not run.
+#[test]
+fn a_disk_of_the_legacy_path_is_misplaced_by_the_gate_if_it_is_known_to_be_off() {
+    let mut world = World::new();
+    world.set("pv-data", &affinity("node-2"));
+    let causes = |world: &World| {
+        world
+            .troubles()
+            .into_iter()
+            .map(|(trouble, _)| trouble)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(causes(&world), [Trouble::DisksConflict]);
+    world.evidence.gate = Some(false);
+    assert_eq!(causes(&world), [Trouble::GateOff, Trouble::DisksConflict]);
+    for disk in ["root", "data"] {
+        world.annotate(disk, IMMEDIATE, &json!("true"));
+    }
+    assert_eq!(causes(&world), [Trouble::DisksConflict], "a person has asked for it");
+}
+
+#[test]
+fn a_prime_claim_whose_node_was_given_back_is_not_waited_for() {
+    let mut world = World::new();
+    prime(&mut world, "Pending");
+    let prime = "prime-PersistentVolumeClaim-root";
+    world.event("PersistentVolumeClaim", prime, "ProvisioningFailed", "no space");
+    let next = |world: &World| world.look(None).findings[0].next("prod");
+    assert!(next(&world).contains(&format!("kubectl describe pvc/{prime}")));
+    world.annotate("prime", "volume.kubernetes.io/selected-node", &Value::Null);
+    assert!(
+        next(&world).ends_with("kubectl delete pvc/root -n prod"),
+        "{}",
+        next(&world)
+    );
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::cluster::in_namespace;
 use super::{Changed, Index, Indexed, Link, Table};
-use crate::api::{DataVolume, PersistentVolume, PersistentVolumeClaim, Pod, View as _};
+use crate::api::{DataVolume, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass, View as _};
 use crate::claim::Claim;
 use crate::name::{Key, Uid};
 
@@ -74,7 +74,12 @@ impl Index {
         // DataVolume and claim have one name (CDI reference 4.1); who controls the claim is checked by UID.
         let data_volume = self.data_volume(&key);
         let prime = self.prime_claim(&key, &claim.meta().uid).is_some();
-        Claim::new(claim, class.map(AsRef::as_ref), data_volume.map(AsRef::as_ref), prime)
+        // Of a class that may not be read, CDI tells the one thing that counts (CDI reference 1.2).
+        let unseen = class.is_none() && self.forbidden().contains(StorageClass::PLURAL);
+        let waits = data_volume.is_some_and(|data_volume| data_volume.phase().waits());
+        let assumed = (unseen && waits).then(StorageClass::waiting);
+        let class = class.map(AsRef::as_ref).or(assumed.as_ref());
+        Claim::new(claim, class, data_volume.map(AsRef::as_ref), prime)
     }
 
     /// The claim through which CDI fills the claim of this key and UID, if it is filled that way and that has begun

@@ -62,6 +62,8 @@ pub struct Index {
     standings: HashMap<Key, Standing>,
     /// Kinds that the API server does not know.
     absent: BTreeSet<&'static str>,
+    /// Kinds that whoever asks may not read, by their plural.
+    forbidden: BTreeSet<&'static str>,
 }
 
 /// A kind that the index holds.
@@ -203,6 +205,17 @@ impl Index {
     #[must_use]
     pub fn has_kind<V: Indexed>(&self) -> bool {
         !self.absent.contains(V::KIND)
+    }
+
+    /// Notes that whoever asks may not read a kind. The controller may read all.
+    pub fn note_forbidden<V: Indexed>(&mut self) {
+        self.forbidden.insert(V::PLURAL);
+    }
+
+    /// The kinds that whoever asks may not read, by their plural.
+    #[must_use]
+    pub fn forbidden(&self) -> &BTreeSet<&'static str> {
+        &self.forbidden
     }
 
     /// Every subject: the names of VMs, of VMIs, and of what own pods were made for.

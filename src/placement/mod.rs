@@ -294,20 +294,36 @@ impl Placement {
         let mut containers = vec![compute(&vmi)?.finished()];
         containers.extend(sidecars::containers(&vmi)?);
         let (requests, limits) = resources::effective(&containers);
+        let plain = |tree: Option<Value>| tree.map(without_nulls);
         Ok(Self {
             node_selector: node_selector::node_selector(&vmi),
-            affinity: affinity::affinity(&vmi),
-            tolerations: verbatim::tolerations(&vmi),
-            topology_spread_constraints: verbatim::topology_spread_constraints(&vmi),
+            affinity: plain(affinity::affinity(&vmi)),
+            tolerations: plain(verbatim::tolerations(&vmi)),
+            topology_spread_constraints: plain(verbatim::topology_spread_constraints(&vmi)),
             scheduler_name: verbatim::scheduler_name(&vmi),
             priority_class_name: verbatim::priority_class_name(&vmi),
             runtime_class_name: verbatim::runtime_class_name(&vmi),
-            resource_claims: verbatim::resource_claims(&vmi),
+            resource_claims: plain(verbatim::resource_claims(&vmi)),
             requests,
             limits,
             claims,
         })
     }
+}
+
+/// The value with nothing in it that is null: an absent field and one that is null are the same, as for Kubernetes.
+#[must_use]
+pub fn without_nulls(mut value: Value) -> Value {
+    match &mut value {
+        Value::Object(fields) => {
+            fields.retain(|_, value| !value.is_null());
+            let plain = |value: &mut Value| *value = without_nulls(value.take());
+            fields.values_mut().for_each(plain);
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| *item = without_nulls(item.take())),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+    value
 }
 
 /// The compute container's resources: rule by rule in KubeVirt's order, since later ones read what earlier ones wrote.

@@ -63,6 +63,22 @@ fn a_field_that_cannot_be_read_is_named() {
     assert!(refusal.starts_with("domain.memory.guest: \"1 GB\""), "{refusal}");
 }
 
+/// A cluster keeps the null that a file is read without.
+#[test]
+fn a_field_that_is_null_makes_no_other_placement() {
+    let place = |toleration: Value, term: Value| {
+        let terms = json!({"requiredDuringSchedulingIgnoredDuringExecution": [term]});
+        let spec = json!({"domain": {}, "tolerations": [toleration], "affinity": {"podAntiAffinity": terms}});
+        Around::default().place(&spec).expect("placed")
+    };
+    let nulls = place(
+        json!({"key": "a", "operator": "Exists", "tolerationSeconds": null}),
+        json!({"topologyKey": "b", "namespaces": null}),
+    );
+    let plain = place(json!({"key": "a", "operator": "Exists"}), json!({"topologyKey": "b"}));
+    assert_eq!((nulls.hash(), nulls), (plain.hash(), plain));
+}
+
 #[test]
 fn a_claim_that_does_not_exist_is_refused_but_only_if_the_vm_boots_from_it() {
     let around = Around::default();

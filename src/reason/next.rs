@@ -2,6 +2,9 @@
 
 use super::Reason;
 
+/// What a scheduler's verdict ends with if peers are in the way ([`crate::peers::Peers::explanation`]).
+pub const KEPT_APART: &str = "(required anti-affinity)";
+
 /// Whom a decision is about, in kubectl's words.
 #[derive(Clone, Copy, Debug)]
 pub struct Whom<'a> {
@@ -34,7 +37,7 @@ impl Reason {
             }
             Self::NameConflict => format!("delete or rename one: kubectl describe vm/{name} vmi/{name} -n {namespace}"),
             Self::LauncherPresent | Self::Served | Self::NothingWaiting => {
-                format!("nothing is missing; to look at it: kubectl get {kind}/{name} pvc -n {namespace}")
+                format!("nothing is missing; to look at it: kubectl get {kind},pvc -n {namespace}")
             }
             Self::ForeignConsumer => format!("help or delete that pod: kubectl describe pod/{first} -n {namespace}"),
             Self::DataVolumeFailed | Self::SiblingImporting => format!("kubectl describe dv/{first} -n {namespace}"),
@@ -52,10 +55,13 @@ impl Reason {
             }
             Self::MigrationTarget => format!("kubectl get vmim -n {namespace}"),
             Self::ClaimMissing => format!("kubectl get pvc/{first} dv/{first} -n {namespace}"),
-            Self::ClaimLost | Self::SiblingBinding => format!("kubectl describe pvc/{first} -n {namespace}"),
+            Self::ClaimLost => {
+                format!("restore its volume, or begin anew without its data: kubectl delete pvc/{first} -n {namespace}")
+            }
+            Self::SiblingBinding => format!("kubectl describe pvc/{first} -n {namespace}"),
             Self::ClaimInUse => {
                 let user = about.rsplit(' ').next().unwrap_or_default();
-                format!("kubectl describe pod/{user} -n {namespace}")
+                format!("wait until that pod has ended, or help it: kubectl describe pod/{user} -n {namespace}")
             }
             Self::SharedDiskServedElsewhere | Self::WaitingForPeer => {
                 let other = about.split(' ').find_map(|word| word.split_once('/'));
@@ -65,20 +71,22 @@ impl Reason {
             Self::ExpansionPending => {
                 format!("kubectl get {kind}/{name} -n {namespace} -o jsonpath={{.spec.instancetype}}")
             }
-            Self::CannotRender => format!("correct it: kubectl edit {kind}/{name} -n {namespace}"),
+            Self::CannotRender => format!("correct what it asks for: kubectl edit {kind}/{name} -n {namespace}"),
             Self::PodTerminating
             | Self::WaitingForScheduler
-            | Self::SchedulingGated
             | Self::WaitingForVolumes
             | Self::PodFinished
             | Self::GaveUp => format!("kubectl describe pod/{pod} -n {namespace}"),
+            Self::SchedulingGated => {
+                format!("whoever has set it has to take it off: kubectl get pod/{pod} -n {namespace} -o yaml")
+            }
+            Self::Unschedulable if about.contains(KEPT_APART) => {
+                format!("add a node, or loosen the anti-affinity: kubectl edit {kind}/{name} -n {namespace}")
+            }
             Self::Unschedulable => {
                 format!("make room or change the placement: kubectl edit {kind}/{name} -n {namespace}")
             }
-            Self::CreateRefused => match super::quota(about) {
-                Some(quota) => format!("raise it: kubectl edit resourcequota/{quota} -n {namespace}"),
-                None => format!("kubectl describe quota,limitrange -n {namespace}; kubectl get priorityclass"),
-            },
+            Self::CreateRefused => super::refused::next(about, namespace),
             Self::NameTaken => format!("rename or delete that pod: kubectl get pod/{pod} -n {namespace} -o yaml"),
             Self::OwnerReplaced
             | Self::PlacementChanged
@@ -103,11 +111,4 @@ impl Reason {
 /// The annotation that opts in, as kubectl takes it.
 fn asking() -> String {
     format!("{}/provision=true", crate::name::DOMAIN)
-}
-
-/// The quota that a refusal names (Kubernetes `admission/plugin/resourcequota`: `exceeded quota: NAME, requested: ...`).
-#[must_use]
-pub fn quota(words: &str) -> Option<&str> {
-    let (_, rest) = words.split_once("exceeded quota: ")?;
-    rest.split(',').next()
 }

@@ -86,7 +86,7 @@ impl Trouble {
     #[must_use]
     pub fn next(self, namespace: &str, disk: &str, object: &str) -> String {
         match self {
-            Self::CdiMissing => "install or repair CDI: kubectl get crd/datavolumes.cdi.kubevirt.io cdi".into(),
+            Self::CdiMissing => "install it, or see why it does not run: kubectl get pods -n cdi".into(),
             Self::StorageClassMissing if object.is_empty() => {
                 format!("name a class for {disk}, or make one the default: kubectl get storageclass")
             }
@@ -96,35 +96,51 @@ impl Trouble {
             Self::ClaimRefused | Self::SourceMissing if object.is_empty() => {
                 format!("kubectl describe dv/{disk} -n {namespace}")
             }
-            Self::ClaimRefused => format!("raise it: kubectl edit resourcequota/{object} -n {namespace}"),
             Self::SourceMissing => {
                 let (home, name) = object.split_once('/').unwrap_or((namespace, object));
-                format!("kubectl get pvc/{name} dv/{name} -n {home}")
+                format!("help it first: kubectl get pvc/{name} dv/{name} -n {home}")
             }
             Self::SelectedNodeMissing => {
-                format!("bring node/{object} back; without it the data are lost, and this begins anew: kubectl delete pvc/{disk} -n {namespace}")
+                format!(
+                    "bring node/{object} back; without it the data are lost, and this begins anew: kubectl delete pvc/{disk} -n {namespace}"
+                )
             }
-            Self::SelectedNodeNotReady => format!("kubectl describe node/{object}"),
+            Self::SelectedNodeNotReady => format!("see what it lacks: kubectl describe node/{object}"),
+            Self::ProvisioningFailed if object.is_empty() => {
+                format!("mend that, and begin anew with the empty disk: kubectl delete pvc/{disk} -n {namespace}")
+            }
             Self::ProvisioningFailed => format!("kubectl describe pvc/{object} -n {namespace}"),
             Self::ProvisionerSilent => format!("start the provisioner of storageclass/{object}, or use another class"),
-            Self::NodeGivenBack | Self::PopulatorSilent => format!("kubectl describe pvc/{disk} -n {namespace}"),
-            Self::WorkerRefused => format!("kubectl describe pvc/{disk} quota -n {namespace}"),
-            Self::LauncherBlocksImport
-            | Self::WorkerUnschedulable
-            | Self::SchedulerDoesNotBind
-            | Self::LauncherUnschedulable => format!("kubectl describe pod/{object} -n {namespace}"),
-            Self::WorkerFailing if object.is_empty() => format!("kubectl describe pvc/{disk} -n {namespace}"),
-            Self::WorkerFailing => format!("kubectl logs pod/{object} -n {namespace} --previous"),
-            Self::GateOff => {
-                "kubectl patch cdi cdi --type merge -p '{\"spec\":{\"config\":{\"featureGates\":[\"HonorWaitForFirstConsumer\"]}}}'"
-                    .into()
+            Self::NodeGivenBack | Self::PopulatorSilent => {
+                format!("see what is said of it: kubectl describe pvc/{disk} -n {namespace}")
             }
             Self::PodHeld => {
                 format!("see what holds it: kubectl get pod/{object} -n {namespace} -o jsonpath={{.metadata.finalizers}}")
             }
-            Self::SchedulerSilent => format!("start the scheduler {object} (kubectl get pods -n kube-system), or have the VM ask for another"),
+            Self::WorkerRefused | Self::WorkerFailing if object.is_empty() => {
+                format!("kubectl describe pvc/{disk} -n {namespace}")
+            }
+            Self::ClaimRefused | Self::WorkerRefused => {
+                format!("raise it: kubectl edit resourcequota/{object} -n {namespace}")
+            }
+            Self::LauncherBlocksImport => {
+                format!(
+                    "help that pod to a node, or stop the VM until the disk is filled: kubectl describe pod/{object} -n {namespace}"
+                )
+            }
+            Self::WorkerUnschedulable | Self::LauncherUnschedulable => {
+                format!("help it to a node: kubectl describe pod/{object} -n {namespace}")
+            }
+            Self::SchedulerDoesNotBind => format!("kubectl describe pod/{object} -n {namespace}"),
+            Self::WorkerFailing => format!("kubectl logs pod/{object} -n {namespace} --previous"),
+            Self::GateOff => "add it to spec.config.featureGates: kubectl edit cdi".into(),
+            Self::SchedulerSilent => format!(
+                "start the scheduler {object} (kubectl get pods -n kube-system), or have the VM ask for another"
+            ),
             Self::DisksConflict => {
-                format!("restore pvc/{object} where the others are; its data are lost by: kubectl delete pvc/{object} -n {namespace}")
+                format!(
+                    "restore pvc/{object} where the others are; its data are lost by: kubectl delete pvc/{object} -n {namespace}"
+                )
             }
             Self::BoundWhereVmCannotRun => {
                 format!("let the VM run there: kubectl edit {object} -n {namespace}")

@@ -26,7 +26,7 @@ mod virt_api;
 pub use provisioner::FOREIGN_POPULATOR;
 pub use virt::PLACEMENT_ANNOTATION;
 
-pub use crate::world::{cdi::Settings, provisioner::Fault};
+pub use crate::world::provisioner::Fault;
 
 use anyhow::{Context as _, Result};
 use engine::{Change, Controller};
@@ -66,8 +66,6 @@ const LOCAL_PATH: (&str, &str) = ("rancher.io/local-path", "kubernetes.io/hostna
 pub struct Options {
     /// The time of day.
     pub clock: Clock,
-    /// CDI's feature gate.
-    pub cdi: Settings,
     /// virt-controller acts; later see [`StandIns::virt_controller`].
     pub virt_controller: bool,
     /// How long the CSI-like driver works on a volume.
@@ -78,7 +76,6 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             clock: Clock::default(),
-            cdi: Settings::default(),
             virt_controller: true,
             provisioning_takes: Duration::from_secs(1),
         }
@@ -89,6 +86,7 @@ impl Default for Options {
 pub struct StandIns {
     stop: CancellationToken,
     tasks: JoinSet<()>,
+    gate: Arc<Switch>,
     virt_controller: Group,
     instancetypes: Arc<Instancetypes>,
     virt_api: Arc<VirtApi>,
@@ -104,13 +102,14 @@ impl StandIns {
         let faults = Arc::<provisioner::Faults>::default();
 
         let mut group = Group::new(cdi, &options.clock, &mut tasks, &stop);
-        let (hand, settings) = (group.hand.clone(), options.cdi);
+        let hand = group.hand.clone();
+        let gate = Arc::new(Switch::new(true));
         group.add(
             &mut tasks,
             &stop,
             cdi::DataVolumes {
                 hand: hand.clone(),
-                settings,
+                gate: gate.clone(),
             },
         );
         group.add(
@@ -118,7 +117,7 @@ impl StandIns {
             &stop,
             cdi::Workers {
                 hand: hand.clone(),
-                settings,
+                gate: gate.clone(),
             },
         );
         group.add(&mut tasks, &stop, cdi::Readers { hand: hand.clone() });
@@ -161,6 +160,7 @@ impl StandIns {
         Ok(Self {
             stop,
             tasks,
+            gate,
             virt_controller: group,
             instancetypes,
             virt_api,
@@ -175,6 +175,12 @@ impl StandIns {
         if on {
             self.virt_controller.resync(&virt::KINDS);
         }
+    }
+
+    /// Switches CDI's gate `HonorWaitForFirstConsumer` for one namespace, which the real CDI has for all alike. Like there,
+    /// nobody looks again because of it.
+    pub fn honor_late_binding(&self, namespace: &str, on: bool) {
+        self.gate.set(Some(namespace), on);
     }
 
     /// Plays, too, what only a real control plane brings along: scheduler, PV controller, kubelets (which share the

@@ -18,7 +18,7 @@ mod zones;
 use std::process::ExitCode;
 
 use cases::{admission, nodes, not_running, placement, pod_life, schedulers, special_volumes, telling};
-use first_consumer_e2e::cluster;
+use first_consumer_e2e::cluster::{self, Cluster};
 use first_consumer_e2e::suite::Suite;
 
 /// Adds tests by the name of their function.
@@ -28,8 +28,43 @@ macro_rules! tests {
     };
 }
 
+/// What `explain` has to explain.
+fn situations() -> Suite<Cluster> {
+    tests!(Suite::default(), shared:
+        explain::no_node_matches,
+        explain::no_room,
+        explain::quota_refuses_ours,
+        explain::opt_in_unreadable,
+        explain::scheduler_that_nobody_serves,
+        explain::claim_missing,
+        explain::two_vms_share_a_disk,
+        explain::provisioner_fails,
+        explain::bound_at_once_elsewhere,
+        explain::node_gone,
+        explain::launcher_unschedulable,
+        explain::instancetype_missing,
+        explain::policy_refuses_ours,
+        explain::priority_class_missing,
+        explain::device_on_no_node,
+        explain::scheduling_gate,
+        explain::kubevirt_would_refuse,
+        explain::claim_in_use,
+        explain::claim_lost,
+        explain::namespace_terminating,
+        explain::peers_fill_all_nodes,
+        explain::clone_waits_for_its_source,
+        explain::node_not_ready,
+        explain::provisioner_out_of_space,
+        explain::worker_unschedulable,
+        explain::worker_refused_by_quota,
+        explain::launcher_blocks_import,
+        explain::gate_off,
+        explain::one_namespace_is_enough,
+    )
+}
+
 fn main() -> ExitCode {
-    let suite = tests!(Suite::default(), shared:
+    let suite = tests!(situations(), shared:
         halted::legacy_two_disks,
         halted::populator_two_disks,
         halted::not_asked_for,
@@ -64,18 +99,6 @@ fn main() -> ExitCode {
         failures::killed_before_the_node_was_chosen,
         failures::killed_before_the_deletion,
         rights::the_account_can_do_no_more_than_it_needs,
-        explain::no_node_matches,
-        explain::no_room,
-        explain::quota_refuses_ours,
-        explain::opt_in_unreadable,
-        explain::scheduler_that_nobody_serves,
-        explain::claim_missing,
-        explain::two_vms_share_a_disk,
-        explain::provisioner_fails,
-        explain::bound_at_once_elsewhere,
-        explain::node_gone,
-        explain::launcher_unschedulable,
-        explain::instancetype_missing,
         placement::c01_two_disks_on_one_node,
         placement::c02_node_selector,
         placement::c03_tolerations,

@@ -12,6 +12,8 @@ use first_consumer_e2e::suite::Shared as _;
 use kube::api::DeleteParams;
 use serde_json::json;
 
+use crate::explain;
+
 /// Somebody's pod lists the claim: it decides, and we keep out of its way until it is gone.
 pub async fn foreign_consumer(cluster: Arc<Cluster>) -> Result<()> {
     let mut scene = Scene::without_controller(cluster, "foreign").await?;
@@ -45,6 +47,14 @@ pub async fn cdi_comes_later() -> Result<()> {
         "{}",
         controller.log()
     );
+    let waits = "explain-cdi-missing";
+    plane.add_namespace(waits).await?;
+    let mut vm = Vm::halted("db").two_disks(LOCAL_PATH).provision("true").object();
+    vm["metadata"]["namespace"] = json!(waits);
+    plane.apply(&vm.to_string()).await?;
+    let names = ["the cluster knows no DataVolumes", "kubectl get pods -n cdi"];
+    explain::expect_in(&plane, waits, "vm/db", "CdiMissing", &names).await?;
+
     plane.apply_crds(true).await?;
     let cluster = Arc::new(Cluster::populate(plane, stand_in::Options::default()).await?);
     let scene = Scene::without_controller(Arc::clone(&cluster), "late-cdi").await?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result, ensure};
 use first_consumer_e2e::cluster::Cluster;
 use first_consumer_e2e::objects::{LOCAL_PATH, Vm, data_volume};
-use first_consumer_e2e::scene::{SERVED_ONCE, Scene};
+use first_consumer_e2e::scene::{Requests, SERVED_ONCE, Scene};
 use first_consumer_e2e::stand_in::{CSI_CLASS, CSI_DRIVER, FOREIGN_POPULATOR, Fault};
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
@@ -205,7 +205,10 @@ pub async fn a_clone_waits_for_its_source(cluster: Arc<Cluster>) -> Result<()> {
         scene.wait_bound(&vm.claims()[0]).await?;
     }
     scene.wait_no_own_pod().await?;
-    scene.expect(SERVED_ONCE.times(vms.len())).await
+    // If it takes a while, that the image waits is told of both.
+    let served = SERVED_ONCE.times(vms.len());
+    let events = served.events + vms.len();
+    scene.expect(Requests { events, ..served }).await
 }
 
 /// Unlike an import, a clone on the populator path does not go on without a node: when its target loses the node, it

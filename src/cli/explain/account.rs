@@ -8,10 +8,11 @@ use crate::api::{
     ClaimPhase, DataVolumePhase, Event, Pod, Scheduled, View as _, VirtualMachine, VirtualMachineInstance,
 };
 use crate::claim::Path;
-use crate::decide::{Action, Decision, Settings, turn};
+use crate::decide::{Action, Decision, Settings, Turn, decide, turn};
 use crate::diagnose::{Diagnosis, Finding, diagnose};
 use crate::name::{DOMAIN, Key, pod_name};
 use crate::observe::{Disk, Observed};
+use crate::placement::Refusal;
 use crate::policy;
 use crate::reason::{Reason, Whom};
 
@@ -108,9 +109,18 @@ impl Account {
             ..Settings::default()
         };
         let mut memory = scene.memories.get(subject).cloned().unwrap_or_default();
-        let turn = turn(&scene.index, subject, &settings, &mut memory, now);
-        let observed = turn.observed;
-        let decision = told(scene, &observed, turn.decision);
+        let Turn {
+            mut observed,
+            mut decision,
+            ..
+        } = turn(&scene.index, subject, &settings, &mut memory, now);
+        let unexpanded = matches!(observed.placement, Some(Err(Refusal::NotExpanded)));
+        if !scene.index.forbidden().is_empty() && !unexpanded {
+            // What the VM will ask for depends on what may not be read: the controller is taken at its word.
+            observed.placement = None;
+            decision = decide(&observed, &memory, now);
+        }
+        let decision = told(scene, &observed, decision);
         let diagnosis = diagnose(&scene.index, &observed, &scene.evidence, None, now);
         let pod = pod_name(subject);
         let whom = Whom {
@@ -131,9 +141,19 @@ impl Account {
                 decision.reason.next(whom, &decision.about),
             ),
         };
-        let (message, next) = match unreadable(scene, subject).filter(|_| decision.reason == Reason::NotAskedFor) {
-            Some(words) => (format!("{message}: {words}"), Reason::OptedOut.next(whom, "")),
-            None => (message, next),
+        let held = observed.namespace_terminating.then(|| held(scene, subject)).flatten();
+        let (message, next) = match (unreadable(scene, subject), &held) {
+            (Some(words), _) if decision.reason == Reason::NotAskedFor => {
+                (format!("{message}: {words}"), Reason::OptedOut.next(whom, ""))
+            }
+            (_, Some(words)) => (
+                format!("its Namespace is being deleted, and something holds it: {words}"),
+                format!(
+                    "see what is left in it: kubectl describe namespace/{}",
+                    subject.namespace
+                ),
+            ),
+            _ => (message, next),
         };
         Self {
             namespace: subject.namespace.to_string(),
@@ -150,7 +170,7 @@ impl Account {
             pod: own_pod(scene, &observed),
             disks: observed.disks.iter().map(|disk| of_disk(disk, &diagnosis)).collect(),
             cause,
-            fine: diagnosis.findings.is_empty() && decision.reason.fine(),
+            fine: diagnosis.findings.is_empty() && decision.reason.fine() && held.is_none(),
             pods: pods(scene, &observed),
             diagnosis: diagnosis.findings.iter().map(Wrong::of).collect(),
         }
@@ -178,6 +198,12 @@ fn unreadable(scene: &Scene, subject: &Key) -> Option<String> {
     Some(format!(
         "the annotation says {value:?}, which is neither \"true\" nor \"false\""
     ))
+}
+
+/// What keeps a Namespace that is being deleted.
+fn held(scene: &Scene, subject: &Key) -> Option<String> {
+    let namespace = scene.index.namespace(&subject.namespace)?;
+    namespace.held_by().map(str::to_owned)
 }
 
 /// The controller's last word, where only it can know: what we would have made has been refused, or given up. Its Events
@@ -247,7 +273,7 @@ fn of_pod(pod: &Pod) -> String {
     match (pod.scheduled(), pod.node()) {
         (_, Some(node)) => format!("{phase} on {node}"),
         (Scheduled::Unschedulable(words), None) => format!("{phase}, no node fits: {words}"),
-        (Scheduled::Gated, None) => format!("{phase}, a scheduling gate holds it"),
+        (Scheduled::Gated(gates), None) => format!("{phase}, a scheduling gate holds it: {gates}"),
         (Scheduled::Silent, None) => format!("{phase}, no word from {} yet", pod.scheduler()),
         (Scheduled::Yes, None) => phase,
     }

@@ -86,15 +86,19 @@ fn translated(why: &str) -> String {
     if let Some((_, words)) = known.iter().find(|(theirs, _)| own.starts_with(theirs)) {
         return (*words).to_owned();
     }
-    if let Some(resource) = why.strip_prefix("Insufficient ") {
-        return format!("too little {resource} is left");
+    match why.strip_prefix("Insufficient ") {
+        // Resources of device plugins have a domain in their name (Kubernetes `v1helper.IsExtendedResourceName`).
+        Some(device) if device.contains('/') => return format!("no device {device} is free, or there is none"),
+        Some(resource) => return format!("too little {resource} is left"),
+        None => {}
     }
+    // Kubernetes 1.36 does not say which.
     let taint = own
-        .strip_prefix("had untolerated taint(s) ")
-        .or_else(|| own.strip_prefix("had untolerated taint "));
+        .strip_prefix("had untolerated taint(s)")
+        .or_else(|| own.strip_prefix("had untolerated taint"));
     taint.map_or_else(
         || own.to_owned(),
-        |taint| format!("a taint that the pod does not tolerate {taint}"),
+        |taint| format!("a taint that the pod does not tolerate{taint}"),
     )
 }
 
@@ -104,14 +108,17 @@ mod tests {
 
     #[test]
     fn counts_are_translated_and_preemption_is_left_out() {
-        let text = "pod x: 0/9 nodes are available: 1 Insufficient memory, 2 node(s) had untolerated taint {a: b, c}, \
+        let text = "pod x: 0/9 nodes are available: 1 Insufficient memory, 1 Insufficient example.com/gpu, 1 node(s) had untolerated taint {a: b, c}, \
+            1 node(s) had untolerated taint(s), \
             2 node(s) didn't match Pod's node affinity/selector, 4 something new. no new claims to deallocate, \
             preemption: 0/9 nodes are available: 9 Preemption is not helpful for scheduling.; kept out of zone a";
         let verdict = verdict(text).expect("a verdict");
         assert_eq!((verdict.before, verdict.behind), ("pod x:", "kept out of zone a"));
         let lines = [
             "1 of 9 nodes: too little memory is left",
-            "2 of 9 nodes: a taint that the pod does not tolerate {a: b, c}",
+            "1 of 9 nodes: no device example.com/gpu is free, or there is none",
+            "1 of 9 nodes: a taint that the pod does not tolerate {a: b, c}",
+            "1 of 9 nodes: a taint that the pod does not tolerate",
             "2 of 9 nodes: lacks what the pod asks for (node selector or affinity)",
             "4 of 9 nodes: something new",
         ];

@@ -2,6 +2,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::cli::{Cli, Command};
+use crate::name::pod_name;
 
 fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + seconds).expect("a time")
@@ -153,6 +154,61 @@ fn what_only_the_controller_knows_comes_from_its_last_event() {
     assert_eq!(reason(&[&stranger])[1], "FirstConsumerNeeded");
     let earlier_life = refused.replace("\"uid\":\"vm\"", "\"uid\":\"before\"");
     assert_eq!(reason(&[&earlier_life])[1], "FirstConsumerNeeded");
+}
+
+/// Who may not read storage classes hears the same of a disk that CDI says waits, and what he may not read. The
+/// controller, which may read all, is taken at its word about its pod.
+#[test]
+fn what_may_not_be_read_is_left_out_and_told() {
+    let whole = vm("ns", "db", true);
+    let class = whole.find("{\"apiVersion\":\"storage").expect("a class");
+    let name = pod_name(&Key::new("ns", "db"));
+    let claims = json!([{"name": "db-root", "uid": "claim"}]).to_string();
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "ns", "uid": "pod",
+        "labels": {"first-consumer.kubevirt.io/managed": "true"},
+        "ownerReferences": [{"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine", "name": "db", "uid": "vm",
+            "controller": true}],
+        "annotations": {"first-consumer.kubevirt.io/owner-uid": "vm", "first-consumer.kubevirt.io/claims": claims,
+            "first-consumer.kubevirt.io/made-for": "halted",
+            "first-consumer.kubevirt.io/placement-hash": "v1:of what may not be read"}},
+        "status": {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False",
+            "reason": "Unschedulable", "message": "0/1 nodes are available: 1 Insufficient cpu."}]}});
+    let mut scene = scene(&(whole[..class].to_owned() + &pod.to_string()));
+    let told = |scene: &Scene| explain(scene, &scene.subjects(), &flags("vm/db"), false, at(600));
+    assert!(
+        !told(&scene).text.contains("Unschedulable"),
+        "no class, so nothing waits"
+    );
+    scene.index.note_forbidden::<crate::api::StorageClass>();
+    let found = told(&scene);
+    assert!(found.text.contains("waits for its first consumer"), "{}", found.text);
+    assert!(found.text.contains("Cause:  Unschedulable: "), "{}", found.text);
+    assert_eq!(
+        found.remarks,
+        ["you may not read storageclasses: what only they tell is left out"]
+    );
+}
+
+/// A VM that is being deleted is fine, until its Namespace cannot go.
+#[test]
+fn a_namespace_that_is_held_is_told() {
+    let namespace = |conditions: Value| {
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns", "deletionTimestamp": at(0).to_string()},
+            "status": {"phase": "Terminating", "conditions": conditions}})
+        .to_string()
+    };
+    let going = told(&(vm("ns", "db", true) + &namespace(json!([]))), "vm/db");
+    assert!(
+        going.code == 0 && going.text.contains("SubjectDeleted"),
+        "{}",
+        going.text
+    );
+    let held = json!([{"type": "NamespaceFinalizersRemaining", "status": "True", "message": "example.com/hold in 1"}]);
+    let found = told(&(vm("ns", "db", true) + &namespace(held)), "vm/db");
+    assert_eq!(found.code, 1);
+    let text = found.text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("something holds it: example.com/hold in 1"), "{text}");
+    assert!(text.ends_with("kubectl describe namespace/ns"), "{text}");
 }
 
 #[test]

@@ -34,12 +34,10 @@ fn tree(account: &Account, colour: bool) -> String {
     let (tint, next) = if account.fine { ("32", "34") } else { ("31", "34") };
     let message = match verdict(&account.message) {
         Some(verdict) => {
-            let parts = [verdict.before, &verdict.lines.join(", "), verdict.behind];
-            parts
-                .into_iter()
-                .filter(|part| !part.is_empty())
-                .collect::<Vec<_>>()
-                .join(" ")
+            let said = format!("{} {}", verdict.before, verdict.lines.join(", "));
+            let parts = [said.trim_start(), verdict.behind];
+            let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+            parts.join("; ")
         }
         None => account.message.clone(),
     };

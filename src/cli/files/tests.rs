@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::api::{DataVolume, Pod, StorageClass};
 use crate::name::Key;
 
 const SITUATION: &str = r#"
@@ -102,6 +103,30 @@ fn what_cannot_be_read_is_named_with_document_object_and_field() {
         "document 1 (Pod ): metadata.name: missing"
     );
     assert!(fault("a: [\n").starts_with("document 1: "));
+}
+
+/// A cluster without CDI shows in its CustomResourceDefinitions; a file that holds none says nothing of kinds.
+#[test]
+fn definitions_say_which_kinds_there_are() {
+    let folder = std::env::temp_dir().join(format!("first-consumer-definitions-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let file = folder.join("state.yaml");
+    let index = |names: &[&str]| {
+        let text = names.iter().map(|name| {
+            format!(
+                "---\napiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {{name: {name}}}\n"
+            )
+        });
+        std::fs::write(&file, text.collect::<String>()).expect("written");
+        load(std::slice::from_ref(&file), "default").expect("readable").0
+    };
+    let vms = "virtualmachines.kubevirt.io";
+    assert!(index(&[]).has_kind::<DataVolume>());
+    assert!(!index(&[vms]).has_kind::<DataVolume>());
+    let both = index(&[vms, "datavolumes.cdi.kubevirt.io"]);
+    assert!(both.has_kind::<DataVolume>() && both.has_kind::<VirtualMachine>());
+    assert!(index(&[vms]).has_kind::<StorageClass>() && index(&[vms]).has_kind::<Pod>());
+    std::fs::remove_dir_all(folder).expect("removed");
 }
 
 proptest! {

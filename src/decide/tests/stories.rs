@@ -192,8 +192,17 @@ fn the_schedulers_words_are_shown() {
     );
     assert_eq!(decision.message(), "no node fits: 0/6 nodes are available");
     pod["status"]["conditions"][0]["reason"] = json!("SchedulingGated");
+    pod["spec"]["schedulingGates"] = json!([{"name": "queue.example/admission"}, {"name": "other"}]);
     s.pod(&pod);
-    expect(&mut s, Action::Keep, Reason::SchedulingGated);
+    let decision = s.decide();
+    assert_eq!(
+        (decision.action, decision.reason),
+        (Action::Keep, Reason::SchedulingGated)
+    );
+    assert_eq!(
+        decision.message(),
+        "a scheduling gate holds the pod: queue.example/admission, other"
+    );
 }
 
 #[test]

@@ -226,7 +226,45 @@ pub(super) const TABLE: &[Row] = &[
             );
         },
         "pvc/golden in prod has no volume yet",
-        &[],
+        &[("young", |w| w.now = at(59))],
+    ),
+    (
+        Trouble::SourceMissing,
+        "bound, and being filled",
+        "root",
+        |w| {
+            w.unfilled("root");
+            w.unfilled("data");
+            w.set("dv-root", &json!({"spec": {"source": {"pvc": {"name": "data"}}}}));
+        },
+        "pvc/data in prod is not filled: its DataVolume is ImportScheduled",
+        &[
+            ("young", |w| w.now = at(59)),
+            ("filled", |w| {
+                w.set("dv-data", &json!({"status": {"phase": "Succeeded"}}));
+            }),
+            ("filled by nobody", |w| {
+                w.set("data", &json!({"metadata": {"ownerReferences": []}}));
+            }),
+        ],
+    ),
+    (
+        Trouble::SourceMissing,
+        "waits as well",
+        "root",
+        |w| {
+            w.unfilled("root");
+            w.unplaced("data");
+            w.set("dv-root", &json!({"spec": {"source": {"pvc": {"name": "data"}}}}));
+            w.now = at(10);
+        },
+        "pvc/data in prod waits for a first consumer itself",
+        &[
+            ("young", |w| w.now = at(9)),
+            ("it has its node", |w| {
+                w.annotate("data", "volume.kubernetes.io/selected-node", &json!("node-1"));
+            }),
+        ],
     ),
     (
         Trouble::SourceMissing,
@@ -243,7 +281,12 @@ pub(super) const TABLE: &[Row] = &[
             );
         },
         "The source pvc golden doesn't exist",
-        &[("done", |w| w.set("dv-root", &json!({"status": {"phase": "Succeeded"}})))],
+        &[
+            ("done", |w| w.set("dv-root", &json!({"status": {"phase": "Succeeded"}}))),
+            ("it has come", |w| {
+                w.set("dv-root", &json!({"spec": {"source": {"pvc": {"name": "data"}}}}));
+            }),
+        ],
     ),
     (
         Trouble::ProvisioningFailed,
@@ -288,7 +331,18 @@ pub(super) const TABLE: &[Row] = &[
             );
         },
         "no space",
-        &[("the prime is bound", |w| prime(w, "Bound"))],
+        &[
+            ("the prime is bound", |w| prime(w, "Bound")),
+            ("only a write of the PV controller has failed", |w| {
+                w.evidence.events.clear();
+                w.event(
+                    "PersistentVolumeClaim",
+                    "prime-PersistentVolumeClaim-root",
+                    "ProvisioningFailed",
+                    "Error saving claim: the object has been modified",
+                );
+            }),
+        ],
     ),
     (
         Trouble::ProvisionerSilent,

@@ -12,11 +12,7 @@ pub(super) const TABLE: &[Row] = &[
         "root",
         |w| {
             w.unfilled("root");
-            w.annotate(
-                "root",
-                "cdi.kubevirt.io/storage.condition.running.reason",
-                &json!("ErrExceededQuota"),
-            );
+            refused_by_quota(w);
             w.annotate(
                 "root",
                 "cdi.kubevirt.io/storage.condition.running.message",
@@ -37,6 +33,31 @@ pub(super) const TABLE: &[Row] = &[
                 w.set("dv-root", &json!({"status": {"phase": "Succeeded"}}));
             }),
         ],
+    ),
+    (
+        Trouble::WorkerRefused,
+        "the only quota",
+        "root",
+        |w| {
+            w.unfilled("root");
+            refused_by_quota(w);
+            w.add("small", "v1", "ResourceQuota", &json!({}));
+        },
+        "root: it exceeds the quota small",
+        &[],
+    ),
+    (
+        Trouble::WorkerRefused,
+        "one of two quotas",
+        "root",
+        |w| {
+            w.unfilled("root");
+            refused_by_quota(w);
+            w.add("one", "v1", "ResourceQuota", &json!({}));
+            w.add("two", "v1", "ResourceQuota", &json!({}));
+        },
+        "root: it exceeds one of the quotas one, two",
+        &[],
     ),
     (
         Trouble::WorkerUnschedulable,
@@ -162,4 +183,52 @@ pub(super) const TABLE: &[Row] = &[
             ("by a person", |w| w.annotate("root", IMMEDIATE, &json!("true"))),
         ],
     ),
+    (
+        Trouble::GateOff,
+        "bound where the VM may not run",
+        "",
+        |w| {
+            misplaced(w);
+            w.annotate("root", IMMEDIATE, &json!(""));
+        },
+        "root, data on node-1, and the VM asks for zone=b",
+        &[
+            ("the gate is known to be on", |w| w.evidence.gate = Some(true)),
+            ("asked for", |w| w.annotate("dv-root", IMMEDIATE, &json!(""))),
+            ("by a person", |w| w.annotate("root", IMMEDIATE, &json!("true"))),
+            ("the class binds at once", |w| {
+                w.set("late", &json!({"volumeBindingMode": "Immediate"}));
+            }),
+            ("nobody fills it", |w| {
+                w.set("root", &json!({"metadata": {"ownerReferences": []}}));
+            }),
+            ("the node has what the VM asks for", |w| {
+                w.set("node-1", &json!({"metadata": {"labels": {"zone": "b"}}}));
+            }),
+        ],
+    ),
+    (
+        Trouble::GateOff,
+        "bound on two nodes",
+        "",
+        |w| {
+            w.set("pv-data", &affinity("node-2"));
+            w.annotate("data", IMMEDIATE, &json!(""));
+        },
+        "root on node-1, data on node-2",
+        &[],
+    ),
 ];
+
+fn refused_by_quota(w: &mut World) {
+    let reason = "cdi.kubevirt.io/storage.condition.running.reason";
+    w.annotate("root", reason, &json!("ErrExceededQuota"));
+}
+
+/// The disks are where the VM may not run.
+fn misplaced(w: &mut World) {
+    w.set(
+        "db",
+        &json!({"spec": {"template": {"spec": {"nodeSelector": {"zone": "b"}}}}}),
+    );
+}

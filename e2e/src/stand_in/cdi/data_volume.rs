@@ -1,6 +1,6 @@
 //! CDI's DataVolume controllers.
 
-use super::{bodies, copies, disk, foreign, tell};
+use super::{bodies, copies, disk, foreign, settings, tell};
 use crate::{
     stand_in::{
         engine::{Change, Controller, Outcome},
@@ -8,9 +8,10 @@ use crate::{
         kind::Kind,
         read,
         store::{Entry, Key, Object},
+        switch::Switch,
     },
     world::{
-        cdi::{Disk, Settings, Status, Write, data_volume, restored_name},
+        cdi::{Disk, Status, Write, data_volume, restored_name},
         objects::{Condition, DvPhase, Source},
     },
 };
@@ -22,8 +23,8 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 pub struct DataVolumes {
     /// Client and store.
     pub hand: Arc<Hand>,
-    /// The gate.
-    pub settings: Settings,
+    /// The gate `HonorWaitForFirstConsumer`.
+    pub gate: Arc<Switch>,
 }
 
 impl Controller for DataVolumes {
@@ -63,7 +64,7 @@ impl Controller for DataVolumes {
             Source::Snapshot => "datavolume-snapshot-clone-controller",
             Source::External => "datavolume-external-population-controller",
         };
-        let mut writes = VecDeque::from(data_volume::next(&disk, self.settings));
+        let mut writes = VecDeque::from(data_volume::next(&disk, settings(&self.gate, key)));
         let mut outcome = Outcome::Done;
         while let Some(write) = writes.pop_front() {
             match write {

@@ -21,9 +21,10 @@ use super::{
     kind::Kind,
     read,
     store::{Key, Object, Store},
+    switch::Switch,
 };
 use crate::world::{
-    cdi::{Disk, Write, bound_reason, prime_name, tmp_name},
+    cdi::{Disk, Settings, Write, bound_reason, prime_name, tmp_name},
     objects::{Note, Source, Worker},
 };
 use anyhow::{Context as _, Result};
@@ -41,6 +42,13 @@ pub const KINDS: [Kind; 9] = [
     Kind::CsiDriver,
     Kind::Event,
 ];
+
+/// What is configured, as an object's namespace has it.
+fn settings(gate: &Switch, key: &Key) -> Settings {
+    Settings {
+        honor_late_binding: gate.is_on(&key.namespace),
+    }
+}
 
 /// Everything about one DataVolume; `None` if its source is not known (yet).
 fn disk(store: &Store, dv: &Object) -> Option<Disk> {

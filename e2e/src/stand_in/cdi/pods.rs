@@ -68,6 +68,7 @@ fn fate(claim: &Object, source: Source) -> Option<(&'static str, &'static str)> 
     match address.rsplit('/').next()? {
         "crashing.img" => Some(("e2e.first-consumer.kubevirt.io/crash-loops", "true")),
         "rejected.img" => Some(("e2e.first-consumer.kubevirt.io/fail", "true")),
+        "unmounted.img" => Some(("e2e.first-consumer.kubevirt.io/never-starts", "true")),
         "wrong.img" => Some(("e2e.first-consumer.kubevirt.io/fail", "ChecksumError")),
         _ => None,
     }

@@ -1,6 +1,6 @@
 //! CDI's import and upload controllers.
 
-use super::{bound_annotations, by_source, copies, foreign, pods, tell, worker_annotations};
+use super::{bound_annotations, by_source, copies, foreign, pods, settings, tell, worker_annotations};
 use crate::{
     stand_in::{
         engine::{Change, Controller, Outcome},
@@ -8,9 +8,10 @@ use crate::{
         kind::Kind,
         read,
         store::{Entry, Key, Object},
+        switch::Switch,
     },
     world::{
-        cdi::{Settings, Write, scratch_name, users, worker, worker_name},
+        cdi::{Write, scratch_name, users, worker, worker_name},
         objects::{Claim, Pod, Source},
     },
 };
@@ -21,8 +22,8 @@ use std::{collections::VecDeque, sync::Arc};
 pub struct Workers {
     /// Client and store.
     pub hand: Arc<Hand>,
-    /// The gate.
-    pub settings: Settings,
+    /// The gate `HonorWaitForFirstConsumer`.
+    pub gate: Arc<Switch>,
 }
 
 impl Controller for Workers {
@@ -69,7 +70,7 @@ impl Controller for Workers {
             pod.as_ref(),
             &users,
             &key.namespace,
-            self.settings,
+            settings(&self.gate, key),
         ));
         let mut outcome = Outcome::Done;
         while let Some(write) = writes.pop_front() {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use first_consumer_e2e::cluster::Cluster;
-use first_consumer_e2e::objects::{LOCAL_PATH, Vm};
+use first_consumer_e2e::objects::{LOCAL_PATH, Vm, policy_against_us};
 use first_consumer_e2e::scene::{Requests, SERVED_ONCE, Scene};
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
@@ -50,25 +50,8 @@ pub async fn c37_pod_security(cluster: Arc<Cluster>) -> Result<()> {
     scene.wait_no_own_pod().await?;
     ensure!(scene.events("FirstConsumerRefused").await?.is_empty());
 
-    let policy = |kind: &str, spec: serde_json::Value| json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": "c37"}, "spec": spec});
-    let refuse = policy(
-        "ValidatingAdmissionPolicy",
-        json!({
-            "failurePolicy": "Fail",
-            "matchConstraints": {"resourceRules": [
-                {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}]},
-            "validations": [{"expression": "!object.metadata.name.startsWith('first-consumer-')", "message": "not on a Sunday"}],
-        }),
-    );
-    let bind = policy(
-        "ValidatingAdmissionPolicyBinding",
-        json!({
-            "policyName": "c37", "validationActions": ["Deny"],
-            "matchResources": {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "c37"}}},
-        }),
-    );
-    for object in [&refuse, &bind] {
-        scene.create_anywhere(object).await?;
+    for object in policy_against_us("c37", "c37", "not on a Sunday") {
+        scene.create_anywhere(&object).await?;
     }
     scene.wait_refused("first-consumer-probe", "not on a Sunday").await?;
     let refused = Vm::halted("refused").two_disks(LOCAL_PATH).provision("true");

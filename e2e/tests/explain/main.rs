@@ -5,6 +5,8 @@
 // All of this file is a test; clippy only knows the functions that are marked as one.
 #![allow(clippy::expect_used, clippy::panic)]
 
+mod situations;
+
 use std::path::{Path, PathBuf};
 
 use clap::Parser as _;
@@ -17,179 +19,7 @@ use first_consumer::name::Key;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
-/// What a situation must lead to (`explain/README.md`).
-struct Expected {
-    file: &'static str,
-    vm: &'static str,
-    action: &'static str,
-    reason: &'static str,
-    /// The first diagnosis; empty if there is none.
-    diagnosis: &'static str,
-    /// What the text has to name.
-    names: &'static [&'static str],
-}
-
-const SITUATIONS: &[Expected] = &[
-    Expected {
-        file: "not-asked",
-        vm: "vm/db",
-        action: "None",
-        reason: "NotAskedFor",
-        diagnosis: "",
-        names: &["kubectl annotate vm/db", "first-consumer.kubevirt.io/provision=true"],
-    },
-    Expected {
-        file: "storage-class-missing",
-        vm: "vm/db",
-        action: "None",
-        reason: "SiblingBinding",
-        diagnosis: "StorageClassMissing",
-        names: &["no-such-class"],
-    },
-    Expected {
-        file: "claim-refused-by-quota",
-        vm: "vm/db",
-        action: "None",
-        reason: "ClaimMissing",
-        diagnosis: "ClaimRefused",
-        names: &[
-            "resourcequota/disk",
-            "requests.storage=1138166334",
-            "requests.storage=1Gi",
-        ],
-    },
-    Expected {
-        file: "worker-crashing",
-        vm: "vm/db",
-        action: "None",
-        reason: "NothingWaiting",
-        diagnosis: "WorkerFailing",
-        names: &["pod/importer-db-disk0", "4 restarts", "404"],
-    },
-    Expected {
-        file: "provisioner-silent",
-        vm: "vm/db",
-        action: "None",
-        reason: "NothingWaiting",
-        diagnosis: "ProvisionerSilent",
-        names: &["nobody.example", "node-b2"],
-    },
-    Expected {
-        file: "disks-on-two-nodes",
-        vm: "vm/db",
-        action: "None",
-        reason: "LauncherPresent",
-        diagnosis: "DisksConflict",
-        names: &["db-disk0 on node-b1", "db-disk1 on", "2 of 4 nodes"],
-    },
-    Expected {
-        file: "foreign-binder-hangs",
-        vm: "vm/db",
-        action: "None",
-        reason: "ForeignConsumer",
-        diagnosis: "",
-        names: &["pod pvcinit-db", "4 of 4 nodes", "kubectl describe pod/pvcinit-db"],
-    },
-    Expected {
-        file: "opt-in-unreadable",
-        vm: "vm/db",
-        action: "None",
-        reason: "NotAskedFor",
-        diagnosis: "",
-        names: &["says \"yes\"", "kubectl annotate vm/db", "--overwrite"],
-    },
-    Expected {
-        file: "no-node-matches",
-        vm: "vm/db",
-        action: "Keep",
-        reason: "Unschedulable",
-        diagnosis: "",
-        names: &["6 of 6 nodes: lacks what the pod asks for", "kubectl edit vm/db"],
-    },
-    Expected {
-        file: "no-room",
-        vm: "vm/db",
-        action: "Keep",
-        reason: "Unschedulable",
-        diagnosis: "",
-        names: &["nodes: too little memory is left", "kubectl edit vm/db"],
-    },
-    Expected {
-        file: "quota-refuses-ours",
-        vm: "vm/db",
-        action: "Wait",
-        reason: "CreateRefused",
-        diagnosis: "",
-        names: &["exceeded quota: small", "kubectl edit resourcequota/small"],
-    },
-    Expected {
-        file: "scheduler-that-nobody-serves",
-        vm: "vm/db",
-        action: "Keep",
-        reason: "WaitingForScheduler",
-        diagnosis: "SchedulerSilent",
-        names: &[
-            "no word from nobody yet",
-            "start the scheduler nobody (kubectl get pods",
-        ],
-    },
-    Expected {
-        file: "instancetype-missing",
-        vm: "vm/db",
-        action: "Wait",
-        reason: "ExpansionPending",
-        diagnosis: "",
-        names: &["kubectl get vm/db"],
-    },
-    Expected {
-        file: "claim-missing",
-        vm: "vm/db",
-        action: "Wait",
-        reason: "ClaimMissing",
-        diagnosis: "",
-        names: &["disk nowhere", "kubectl get pvc/nowhere"],
-    },
-    Expected {
-        file: "two-vms-share-a-disk",
-        vm: "vm/web",
-        action: "Wait",
-        reason: "SharedDiskServedElsewhere",
-        diagnosis: "",
-        names: &["kubectl first-consumer explain vm/db"],
-    },
-    Expected {
-        file: "provisioner-fails",
-        vm: "vm/db",
-        action: "None",
-        reason: "NothingWaiting",
-        diagnosis: "ProvisioningFailed",
-        names: &["the storage does not answer", "kubectl describe pvc/prime-"],
-    },
-    Expected {
-        file: "bound-at-once-elsewhere",
-        vm: "vm/db",
-        action: "None",
-        reason: "NothingWaiting",
-        diagnosis: "BoundWhereVmCannotRun",
-        names: &["db-root on node-1", "zone=mine", "kubectl edit vm/db"],
-    },
-    Expected {
-        file: "node-gone",
-        vm: "vm/db",
-        action: "None",
-        reason: "NothingWaiting",
-        diagnosis: "SelectedNodeMissing",
-        names: &["bring node/mayfly back"],
-    },
-    Expected {
-        file: "launcher-unschedulable",
-        vm: "vm/db",
-        action: "None",
-        reason: "LauncherPresent",
-        diagnosis: "LauncherUnschedulable",
-        names: &["pod virt-launcher-db-", "nodes: lacks what the pod asks for"],
-    },
-];
+use situations::SITUATIONS;
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("explain")
@@ -260,7 +90,7 @@ async fn each_situation_has_its_cause_and_its_next_step() {
 }
 
 #[test]
-fn every_file_is_a_situation() {
+fn every_file_is_a_situation_and_the_readme_lists_them() {
     let mut files: Vec<String> = std::fs::read_dir(folder())
         .expect("the folder")
         .filter_map(|entry| {
@@ -272,6 +102,15 @@ fn every_file_is_a_situation() {
     let mut known: Vec<&str> = SITUATIONS.iter().map(|expected| expected.file).collect();
     known.sort_unstable();
     assert_eq!(files, known);
+
+    let readme = std::fs::read_to_string(folder().join("README.md")).expect("the README");
+    let mut rows: Vec<&str> = readme
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split('`').next())
+        .collect();
+    rows.sort_unstable();
+    assert_eq!(rows, known);
+    assert!(readme.contains(&format!("\n{} of them. ", known.len())));
 }
 
 /// The controller, which has no Events and counts from when it has seen something first, comes to the same as `explain`

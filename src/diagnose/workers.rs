@@ -1,0 +1,182 @@
+//! What may be wrong with CDI's worker, which fills a disk, and with the gate that says when it may begin.
+
+use std::sync::Arc;
+
+use super::disks::{MINUTE, SHORT, pending};
+use super::{Case, Since, Suspicion, places};
+use crate::api::{DataVolumePhase, PersistentVolumeClaim, Pod, Scheduled, View as _};
+use crate::claim::{Claim, Path};
+use crate::observe::Disk;
+use crate::reason::Trouble;
+
+/// A worker that was started again so often will not come to an end by itself.
+const MANY_RESTARTS: u32 = 3;
+
+const IMMEDIATE: &str = "cdi.kubevirt.io/storage.bind.immediate.requested";
+
+/// CDI has written down on the claim why it could not create the worker (CDI `common/util.go`: `HandleFailedPod`).
+pub(super) fn worker_refused(case: &Case, disk: &Disk) -> Option<Suspicion> {
+    let (_, meta) = unfilled(case, disk).map(|(claim, object)| (claim, object.meta()))?;
+    let reason = meta.annotation("cdi.kubevirt.io/storage.condition.running.reason")?;
+    let refused = matches!(reason, "ErrExceededQuota" | "ErrStartingPod") && workers(case, disk).next().is_none();
+    // CDI keeps the API server's words to itself.
+    let quotas = case.index.quotas(&case.observed.subject.namespace);
+    let quotas: Vec<&str> = quotas.map(|quota| &*quota.meta().name).collect();
+    let words = meta.annotation("cdi.kubevirt.io/storage.condition.running.message");
+    let (about, object) = match (reason, &*quotas) {
+        ("ErrExceededQuota", [only]) => (format!("{}: it exceeds the quota {only}", disk.name), *only),
+        ("ErrExceededQuota", [_, ..]) => (
+            format!("{}: it exceeds one of the quotas {}", disk.name, quotas.join(", ")),
+            "",
+        ),
+        _ => (format!("{}: {}", disk.name, words.unwrap_or(reason)), ""),
+    };
+    let suspicion = Suspicion::of(Trouble::WorkerRefused, &disk.name, about, object);
+    refused.then(|| suspicion.lasting(Since::Seen(None), SHORT))
+}
+
+/// virt-controller's temporary pod lists a bound claim on the legacy path: CDI does not start its worker while it lives
+/// (CDI reference 7.2), and it lives because no node fits.
+pub(super) fn launcher_blocks_import(case: &Case, disk: &Disk) -> Option<Suspicion> {
+    if disk.worker || !disk.claim.as_ref().is_some_and(Claim::awaits_worker) {
+        return None;
+    }
+    let mut launchers = case.index.launchers(&case.observed.subject).filter(|pod| pod.live());
+    let pod = launchers.find(|pod| pod.temporary() && pod.claims().any(|claim| *claim == disk.name))?;
+    let Scheduled::Unschedulable(words) = pod.scheduled() else {
+        return None;
+    };
+    let name = &pod.meta().name;
+    let suspicion = Suspicion::of(
+        Trouble::LauncherBlocksImport,
+        &disk.name,
+        format!("pod {name}: {words}"),
+        &**name,
+    );
+    Some(suspicion.lasting(Since::Told(pod.scheduled_since()), SHORT))
+}
+
+/// The scheduler says so of a live worker. At first that is usual: the scratch space comes after the pod.
+pub(super) fn worker_unschedulable(case: &Case, disk: &Disk) -> Option<Suspicion> {
+    workers(case, disk).filter(|pod| pod.live()).find_map(|pod| {
+        let Scheduled::Unschedulable(words) = pod.scheduled() else {
+            return None;
+        };
+        let name = &pod.meta().name;
+        let suspicion = Suspicion::of(
+            Trouble::WorkerUnschedulable,
+            &disk.name,
+            format!("pod {name}: {words}"),
+            &**name,
+        );
+        Some(suspicion.lasting(Since::Told(pod.scheduled_since()), SHORT))
+    })
+}
+
+/// A worker's container cannot start or ends badly again and again, or the pod has failed as a whole; or the clone
+/// populator says so itself (CDI `populators/clone-populator.go`: `cloneError`).
+pub(super) fn worker_failing(case: &Case, disk: &Disk) -> Option<Suspicion> {
+    let (_, object) = unfilled(case, disk)?;
+    let of_pod = workers(case, disk).find_map(|pod| {
+        let about = format!("pod {}{}", pod.meta().name, ailment(pod)?);
+        Some(Suspicion::of(
+            Trouble::WorkerFailing,
+            &disk.name,
+            about,
+            &*pod.meta().name,
+        ))
+    });
+    of_pod.or_else(|| {
+        let words = object.meta().annotation("cdi.kubevirt.io/cloneError")?;
+        Some(Suspicion::of(Trouble::WorkerFailing, &disk.name, words, ""))
+    })
+}
+
+/// How a worker fails, beginning with what stands after its name.
+fn ailment(pod: &Pod) -> Option<String> {
+    if !pod.live() {
+        let (reason, words) = pod.verdict();
+        return (!pod.succeeded()).then(|| {
+            format!(" has failed: {reason} {words}")
+                .trim_end_matches([' ', ':'])
+                .to_owned()
+        });
+    }
+    let container = pod
+        .troubled_containers()
+        .iter()
+        .find(|container| !container.waiting.is_empty() || container.restarts >= MANY_RESTARTS)?;
+    let restarts = format!(", {} restarts", container.restarts);
+    let waiting = format!(", {}", container.waiting);
+    let message = format!(": {}", container.message);
+    let parts = [
+        (container.restarts > 0, restarts),
+        (!container.waiting.is_empty(), waiting),
+        (!container.message.is_empty(), message),
+    ];
+    Some(
+        parts
+            .into_iter()
+            .filter_map(|(said, text)| said.then_some(text))
+            .collect(),
+    )
+}
+
+/// A claim of a late class is neither waited for nor left to a consumer. On the legacy path its DataVolume stays
+/// `Pending` (CDI `datavolume/controller-base.go`: `shouldBeMarkedWaitForFirstConsumer`); on the populator path CDI has
+/// put the annotation on the claim that its DataVolume does not have (`common/util.go`:
+/// `AddImmediateBindingAnnotationIfWFFCDisabled`).
+pub(super) fn gate_off(case: &Case, disk: &Disk) -> Option<Suspicion> {
+    let (claim, object) = pending(case, disk)?;
+    if !claim.late || claim.placed || claim.needs || disk.worker || case.evidence.gate == Some(true) {
+        return None;
+    }
+    let data_volume = case.index.data_volume(&case.key(disk))?;
+    let given = object.meta().annotation(IMMEDIATE);
+    let off = match claim.path {
+        Path::Legacy => data_volume.phase() == DataVolumePhase::Pending && given.is_none(),
+        Path::Populator => given == Some("") && !asked(case, disk),
+    };
+    let suspicion = || Suspicion::of(Trouble::GateOff, &disk.name, &*disk.name, "");
+    let since = Since::Told(object.meta().creation_timestamp);
+    (off && claim.data_volume.is_some()).then(|| suspicion().lasting(since, MINUTE))
+}
+
+/// CDI has bound a disk without waiting for its VM, whose gate was off: the disk is where the VM may not run, or where the
+/// others are not. On the populator path the claim says so; on the legacy path only who knows the gate can tell.
+pub(super) fn misplaced_by_gate(case: &Case) -> Option<Suspicion> {
+    let misplaced = places::disks_conflict(case).or_else(|| places::bound_where_vm_cannot_run(case))?;
+    let by_cdi = |disk: &&Disk| {
+        let claim = disk
+            .claim
+            .as_ref()
+            .filter(|claim| claim.late && claim.data_volume.is_some());
+        let object = claim.and_then(|_| case.index.claim(&case.key(disk)));
+        object.is_some_and(|object| match object.meta().annotation(IMMEDIATE) {
+            Some(value) => value.is_empty() && !asked(case, disk),
+            None => case.evidence.gate == Some(false),
+        })
+    };
+    let found = case.evidence.gate != Some(true) && case.observed.disks.iter().any(|disk| by_cdi(&disk));
+    found.then(|| Suspicion::of(Trouble::GateOff, "", misplaced.finding.about, ""))
+}
+
+/// Whether a person has asked CDI not to wait.
+fn asked(case: &Case, disk: &Disk) -> bool {
+    let data_volume = case.index.data_volume(&case.key(disk));
+    data_volume.is_some_and(|data_volume| data_volume.meta().annotation(IMMEDIATE).is_some())
+}
+
+/// The disk's claim, as it was read and as it is, while CDI has not filled it.
+fn unfilled<'a>(case: &'a Case, disk: &'a Disk) -> Option<(&'a Claim, &'a Arc<PersistentVolumeClaim>)> {
+    let claim = disk.claim.as_ref().filter(|claim| !claim.terminating)?;
+    let controller = claim.data_volume.as_ref()?;
+    let open = !matches!(controller.phase, DataVolumePhase::Succeeded | DataVolumePhase::Failed);
+    open.then_some((claim, case.index.claim(&case.key(disk))?))
+}
+
+/// The worker pods of an unfilled disk.
+fn workers<'a>(case: &'a Case, disk: &'a Disk) -> impl Iterator<Item = &'a Arc<Pod>> {
+    let unfilled = unfilled(case, disk).into_iter();
+    unfilled.flat_map(move |(claim, _)| case.index.workers(&case.key(disk), &claim.uid))
+}
