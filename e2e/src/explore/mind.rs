@@ -6,16 +6,18 @@ use super::models::Model;
 use super::objects::{Body, Id, KINDS};
 use super::render;
 use super::rules;
+use super::search::Whole;
 use super::seen::{Seen, Table};
 use super::state::{Positions, Request, State};
 use first_consumer::decide::{self, Decision, Effect, Settings, Turn};
 use first_consumer::index::{Index, Standing};
 use first_consumer::memory::{Memory, Outcome, Wishes};
-use first_consumer::name::Key;
+use first_consumer::name::{Key, Uid};
 use first_consumer::observe::Observed;
 use k8s_openapi::jiff::Timestamp;
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -128,13 +130,6 @@ impl Mind {
             (2 + u64::from(wishes.taken)) << 1 | u64::from(wishes.edited)
         }));
     }
-
-    /// Notes what came of a request.
-    pub fn record(&mut self, outcome: Outcome, acted: &Acted, now: Timestamp) {
-        let mut memory = self.memory.memory.clone();
-        memory.record(outcome, &acted.observed, now);
-        self.memory = Remembered::new(memory);
-    }
 }
 
 /// What a turn came to.
@@ -157,6 +152,21 @@ pub struct Acted {
     pub outcome: u128,
 }
 
+/// What the API server says to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Answer {
+    /// It has made this pod.
+    Created(Id),
+    /// This pod is gone, or was gone already.
+    Deleted(Id),
+    /// 409: another pod has the name.
+    Conflict,
+    /// Quota.
+    Refused,
+    /// None in time.
+    None,
+}
+
 /// Turns by their input; `None` if nothing comes of one.
 pub struct Minds<'a> {
     pub model: &'a Model,
@@ -164,7 +174,8 @@ pub struct Minds<'a> {
     fixture: Index,
     views: RefCell<HashMap<Seen, render::View>>,
     indexes: RefCell<HashMap<u128, Rc<Index>>>,
-    turns: RefCell<HashMap<u128, Option<Arc<Acted>>>>,
+    turns: RefCell<HashMap<u128, Option<Arc<Acted>>, BuildHasherDefault<Whole>>>,
+    learned: RefCell<HashMap<(u128, Answer, u8), Arc<Remembered>>>,
 }
 
 impl<'a> Minds<'a> {
@@ -176,12 +187,49 @@ impl<'a> Minds<'a> {
             views: RefCell::default(),
             indexes: RefCell::default(),
             turns: RefCell::default(),
+            learned: RefCell::default(),
         }
     }
 
     /// How many different turns were taken.
     pub fn turns(&self) -> usize {
         self.turns.borrow().len()
+    }
+
+    /// What is remembered after the answer to a turn's request.
+    pub fn learn(&self, acted: &Acted, answer: Answer, state: &State) -> Arc<Remembered> {
+        let key = (acted.outcome, answer, state.now);
+        if let Some(known) = self.learned.borrow().get(&key) {
+            return Arc::clone(known);
+        }
+        let (replaced, next_attempt) = match acted.effect {
+            Effect::Delete {
+                replaced, next_attempt, ..
+            } => (replaced, next_attempt),
+            _ => (false, None),
+        };
+        let outcome = match answer {
+            Answer::Created(id) => {
+                let object = state.pod(id).map(render::pod_object);
+                Outcome::Created(Box::new(
+                    object.and_then(|object| render::parse(&object)).unwrap_or_default(),
+                ))
+            }
+            Answer::Refused => Outcome::Refused("exceeded quota".into()),
+            Answer::Conflict => Outcome::Unanswered("Conflict".into()),
+            Answer::None => Outcome::Unanswered("no answer".into()),
+            Answer::Deleted(id) => Outcome::Deleted {
+                held: false,
+                uid: Uid::from(&*id.uid()),
+                replaced,
+                next_attempt,
+            },
+        };
+        let mut memory = acted.memory.memory.clone();
+        memory.record(outcome, &acted.observed, state.time());
+        let learned = Remembered::new(memory);
+        self.learned.borrow_mut().insert(key, Arc::clone(&learned));
+        learned
     }
 
     /// What comes of a turn at these positions; `None` if it neither writes nor remembers anything new.
@@ -290,11 +338,7 @@ impl<'a> Minds<'a> {
             return None;
         }
         let body = match &effect {
-            Effect::Create(pod) => Some(Arc::new(Body {
-                tokens: Tokens::of(&pod.to_string()),
-                owner: pod["metadata"]["ownerReferences"][0]["uid"].as_str().and_then(Id::of)?,
-                value: (**pod).clone(),
-            })),
+            Effect::Create(pod) => Some(Arc::new(render::body(&subject, pod)?)),
             _ => None,
         };
         let flags = match &effect {
@@ -305,8 +349,9 @@ impl<'a> Minds<'a> {
         push(
             &mut outcome,
             Digest::text(&format!(
-                "{flags}{tally:?}{standing:?}{:?}{broken:?}",
-                Wishes::of(&observed)
+                "{flags}{tally:?}{standing:?}{:?}{}{broken:?}",
+                Wishes::of(&observed),
+                observed.awaits_node(),
             )),
         );
         push(&mut outcome, memory.tokens.digest);

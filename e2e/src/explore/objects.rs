@@ -169,6 +169,10 @@ pub struct Body {
     pub tokens: Tokens,
     /// Its owner.
     pub owner: Id,
+    /// Slots of the claims that it lists, as bits.
+    pub claims: u16,
+    /// It has another name than the fixed one.
+    pub twin: bool,
 }
 
 #[derive(Clone, Debug)]

@@ -17,6 +17,8 @@ use std::sync::Arc;
 pub enum Cost {
     /// Happens by itself sooner or later.
     Free,
+    /// So does a turn of ours. `fair`: this is what a replica decides that sees everything.
+    Turn { fair: bool },
     /// Time passes, which it does when nothing else is left to do.
     Time,
     /// May happen or not.
@@ -169,14 +171,8 @@ impl<'a> System<'a> {
 
     /// All steps.
     pub(super) fn steps(&self, state: &State) -> Vec<Next> {
-        let mut steps = self.turns(state, false);
-        steps.extend(self.others(state));
-        steps
-    }
-
-    /// All steps that are no turns of ours.
-    pub(super) fn others(&self, state: &State) -> Vec<Next> {
         let mut steps = Steps::of(self.model, state);
+        self.turns(&mut steps);
         api::steps(self, &mut steps);
         neighbours::steps(self, &mut steps);
         people::steps(self.model, &mut steps);
@@ -223,38 +219,39 @@ impl<'a> System<'a> {
         }
     }
 
-    /// Our turns. `fair`: our replicas see everything.
-    pub(super) fn turns(&self, state: &State, fair: bool) -> Vec<Next> {
-        let mut steps = Steps::of(self.model, state);
+    /// Our turns.
+    fn turns(&self, steps: &mut Steps) {
+        let state = steps.state;
+        let newest = newest(state);
         for (replica, of) in state.replicas.iter().enumerate() {
-            let newest = newest(state);
-            let mut at = if fair { newest } else { of.at };
-            let mut taken: Vec<(usize, u128, Positions)> = Vec::new();
-            loop {
-                for vm in 0..of.minds.len() {
-                    if of.minds[vm].request.is_none()
-                        && let Some(acted) = self.minds.turn(state, replica, vm, at)
+            for vm in (0..of.minds.len()).filter(|vm| of.minds[*vm].request.is_none()) {
+                let fair = self.minds.turn(state, replica, vm, newest).map(|acted| acted.outcome);
+                let mut taken: Vec<(u128, Positions)> = Vec::new();
+                let mut at = of.at;
+                loop {
+                    if let Some(acted) = self.minds.turn(state, replica, vm, at)
                         // Who has seen less may still see all that who has seen more can.
-                        && !taken.iter().any(|(of, outcome, seen)| {
-                            *of == vm && *outcome == acted.outcome && seen.iter().zip(&at).all(|(less, more)| less <= more)
+                        && !taken.iter().any(|(outcome, seen)| {
+                            *outcome == acted.outcome && seen.iter().zip(&at).all(|(less, more)| less <= more)
                         })
                     {
-                        taken.push((vm, acted.outcome, at));
+                        let first = taken.iter().all(|(outcome, _)| *outcome != acted.outcome);
+                        taken.push((acted.outcome, at));
+                        let fair = first && fair == Some(acted.outcome);
                         let seen = std::array::from_fn(|kind| (at[kind], newest[kind]));
                         let step = Step::Turn(replica, vm, Arc::clone(&acted), seen);
                         let names_uids = self.minds.brain.names_uids();
-                        steps.add(Cost::Free, step, |state| {
+                        steps.add(Cost::Turn { fair }, step, |state| {
                             api::send(state, replica, vm, at, &acted, names_uids);
                             acted.broken.clone()
                         });
                     }
-                }
-                if !advance(&mut at, of.at, newest) {
-                    break;
+                    if !advance(&mut at, of.at, newest) {
+                        break;
+                    }
                 }
             }
         }
-        steps.list
     }
 }
 
