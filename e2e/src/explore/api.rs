@@ -6,10 +6,10 @@ use super::state::{Act, Positions, Request, State};
 use super::step::{Cost, Step, Steps, System, name};
 use crate::world::objects::PodPhase;
 use first_consumer::decide::Effect;
-use std::sync::Arc;
+use std::rc::Rc;
 
 /// A turn was taken: its memory is kept, its request is on the way.
-pub fn send(state: &mut State, replica: usize, vm: usize, at: Positions, acted: &Arc<Acted>, names_uids: bool) {
+pub fn send(state: &mut State, replica: usize, vm: usize, at: Positions, acted: &Rc<Acted>, names_uids: bool) {
     let act = match &acted.effect {
         // Nothing here needs an expansion.
         Effect::Nothing | Effect::Expand { .. } => None,
@@ -23,12 +23,12 @@ pub fn send(state: &mut State, replica: usize, vm: usize, at: Positions, acted: 
     replica.at = at;
     replica.standings[vm].clone_from(&acted.standing);
     let mind = &mut replica.minds[vm];
-    mind.memory = Arc::clone(&acted.memory);
+    mind.memory = Rc::clone(&acted.memory);
     mind.tally = acted.tally;
     mind.request = act.map(|act| Request {
         subject: u8::try_from(vm).unwrap_or(u8::MAX),
         act,
-        turn: Arc::clone(acted),
+        turn: Rc::clone(acted),
     });
 }
 
@@ -149,7 +149,7 @@ fn arrive(state: &mut State, request: &Request) -> (Answer, Option<String>) {
                 node: None,
                 unschedulable: false,
                 deleting: false,
-                body: Some(Arc::clone(body)),
+                body: Some(Rc::clone(body)),
             });
             (Answer::Created(id), None)
         }

@@ -1,6 +1,6 @@
 //! One turn of the product on what a replica sees, remembered by its input.
 
-use super::canon::{Digest, Tokens, Visitor};
+use super::canon::{Digest, Outline, Visitor, Walk};
 use super::identity;
 use super::models::Model;
 use super::objects::{Body, Id, KINDS};
@@ -19,7 +19,6 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 use std::rc::Rc;
-use std::sync::Arc;
 
 /// What decides: the product, or in tests one that was broken on purpose.
 pub trait Brain {
@@ -44,20 +43,20 @@ impl Brain for Product {}
 #[derive(Debug)]
 pub struct Remembered {
     pub memory: Memory,
-    pub tokens: Tokens,
+    pub outline: Outline,
 }
 
 impl Remembered {
     /// Keeps what matters. `needed_since` counts only for a VM that waits for virt-controller to make its VMI, which here
     /// it always does; and a memory that holds nothing but whom it is about is as good as none.
-    pub fn new(mut memory: Memory) -> Arc<Self> {
+    pub fn new(mut memory: Memory) -> Rc<Self> {
         memory.needed_since = None;
         let mut text = format!("{memory:?}");
         if essence(&text) == essence(&format!("{:?}", Memory::default())) {
             text = String::new();
         }
-        let tokens = Tokens::of(&text);
-        Arc::new(Self { memory, tokens })
+        let outline = Outline::of_text(&text);
+        Rc::new(Self { memory, outline })
     }
 }
 
@@ -69,7 +68,7 @@ fn essence(text: &str) -> &str {
 /// What a replica knows of a subject, and what it is waiting for.
 #[derive(Clone, Debug)]
 pub struct Mind {
-    pub memory: Arc<Remembered>,
+    pub memory: Rc<Remembered>,
     pub request: Option<Request>,
     /// What the rules count beside it.
     pub tally: Tally,
@@ -109,26 +108,30 @@ impl Mind {
             tally: Tally::default(),
         }
     }
+}
 
-    pub fn walk(&self, now: Timestamp, visitor: &mut impl Visitor) {
-        self.memory.tokens.walk(now, visitor);
-        visitor.value(u64::from(self.request.is_some()));
-        if let Some(request) = &self.request {
-            request.walk(now, visitor);
-        }
-        let Tally {
-            owner,
-            made,
-            lately,
-            replaced,
-            wishes,
-        } = self.tally;
-        visitor.value(u64::from(made) << 2 | u64::from(lately) << 1 | u64::from(replaced));
-        let claims = wishes.iter().flat_map(|wishes| wishes.claims).flatten();
-        owner.into_iter().chain(claims).for_each(|id| visitor.id(id));
-        visitor.value(wishes.map_or(0, |wishes| {
+impl Walk for Mind {
+    fn walk(&self, visitor: &mut impl Visitor) {
+        visitor.outline(&self.memory.outline);
+        self.request.walk(visitor);
+        self.tally.walk(visitor);
+    }
+}
+
+impl Walk for Tally {
+    fn walk(&self, visitor: &mut impl Visitor) {
+        visitor.value(u64::from(self.made) << 2 | u64::from(self.lately) << 1 | u64::from(self.replaced));
+        let wishes = self.wishes.map_or(0, |wishes| {
             (2 + u64::from(wishes.taken)) << 1 | u64::from(wishes.edited)
-        }));
+        });
+        visitor.value(wishes);
+        let claims = self.wishes.iter().flat_map(|wishes| wishes.claims);
+        for id in [self.owner].into_iter().chain(claims) {
+            match id {
+                Some(id) => visitor.id(id),
+                None => visitor.value(0),
+            }
+        }
     }
 }
 
@@ -140,14 +143,16 @@ pub struct Acted {
     /// The request, if one is sent.
     pub effect: Effect,
     /// The body of the pod that is to be made.
-    pub body: Option<Arc<Body>>,
+    pub body: Option<Rc<Body>>,
     /// What is remembered after it.
-    pub memory: Arc<Remembered>,
+    pub memory: Rc<Remembered>,
     pub tally: Tally,
     /// What others have to know of it.
     pub standing: Option<Standing>,
     /// The rule that it breaks.
     pub broken: Option<String>,
+    /// Whether the scheduler may choose a node for the pod that is seen.
+    pub awaits_node: bool,
     /// Tells what comes of it from what comes of other turns, whatever they saw.
     pub outcome: u128,
 }
@@ -174,8 +179,8 @@ pub struct Minds<'a> {
     fixture: Index,
     views: RefCell<HashMap<Seen, render::View>>,
     indexes: RefCell<HashMap<u128, Rc<Index>>>,
-    turns: RefCell<HashMap<u128, Option<Arc<Acted>>, BuildHasherDefault<Whole>>>,
-    learned: RefCell<HashMap<(u128, Answer, u8), Arc<Remembered>>>,
+    turns: RefCell<HashMap<u128, Option<Rc<Acted>>, BuildHasherDefault<Whole>>>,
+    learned: RefCell<HashMap<(u128, Answer, u8), Rc<Remembered>>>,
 }
 
 impl<'a> Minds<'a> {
@@ -197,10 +202,10 @@ impl<'a> Minds<'a> {
     }
 
     /// What is remembered after the answer to a turn's request.
-    pub fn learn(&self, acted: &Acted, answer: Answer, state: &State) -> Arc<Remembered> {
+    pub fn learn(&self, acted: &Acted, answer: Answer, state: &State) -> Rc<Remembered> {
         let key = (acted.outcome, answer, state.now);
         if let Some(known) = self.learned.borrow().get(&key) {
-            return Arc::clone(known);
+            return Rc::clone(known);
         }
         let (replaced, next_attempt) = match acted.effect {
             Effect::Delete {
@@ -228,28 +233,21 @@ impl<'a> Minds<'a> {
         let mut memory = acted.memory.memory.clone();
         memory.record(outcome, &acted.observed, state.time());
         let learned = Remembered::new(memory);
-        self.learned.borrow_mut().insert(key, Arc::clone(&learned));
+        self.learned.borrow_mut().insert(key, Rc::clone(&learned));
         learned
     }
 
     /// What comes of a turn at these positions; `None` if it neither writes nor remembers anything new.
-    pub fn turn(&self, state: &State, replica: usize, vm: usize, at: Positions) -> Option<Arc<Acted>> {
+    pub fn turn(&self, state: &State, replica: usize, vm: usize, at: Positions) -> Option<Rc<Acted>> {
         let mind = &state.replicas[replica].minds[vm];
         let tables: [&Table; KINDS.len()] = std::array::from_fn(|kind| &*state.history[kind][usize::from(at[kind])]);
         let mut digest = Digest::default();
         for table in tables {
-            push(&mut digest, table.digest);
+            digest.push_whole(table.outline.exact);
         }
         let index_key = digest.done();
-        push(&mut digest, mind.memory.tokens.digest);
-        let tally = mind.tally;
-        digest.push(u64::from(tally.made) << 2 | u64::from(tally.lately) << 1 | u64::from(tally.replaced));
-        digest.push(
-            tally
-                .owner
-                .map_or(0, |owner| ((1 + owner.place() as u64) << 8) | u64::from(owner.life)),
-        );
-        digest.push(identity::digest(&tally.wishes));
+        digest.push_whole(mind.memory.outline.exact);
+        digest.push_whole(Outline::of(&mind.tally).exact);
         digest.push((vm as u64) << 8 | u64::from(state.now));
         let standings = &state.replicas[replica].standings;
         for standing in standings {
@@ -300,7 +298,7 @@ impl<'a> Minds<'a> {
         state: &State,
         (replica, vm): (usize, usize),
         tables: [&Table; KINDS.len()],
-    ) -> Option<Arc<Acted>> {
+    ) -> Option<Rc<Acted>> {
         let replica = &state.replicas[replica];
         let mind = &replica.minds[vm];
         let (subject, now) = (render::subject(vm), state.time());
@@ -332,32 +330,30 @@ impl<'a> Minds<'a> {
         }
         let memory = Remembered::new(memory);
         let idle = effect == Effect::Nothing
-            && memory.tokens.digest == mind.memory.tokens.digest
+            && memory.outline.exact == mind.memory.outline.exact
             && standing == replica.standings[vm];
         if idle && broken.is_none() {
             return None;
         }
         let body = match &effect {
-            Effect::Create(pod) => Some(Arc::new(render::body(&subject, pod)?)),
+            Effect::Create(pod) => Some(Rc::new(render::body(&subject, pod)?)),
             _ => None,
         };
         let flags = match &effect {
             Effect::Delete { .. } => format!("{effect:?}"),
             Effect::Nothing | Effect::Create(_) | Effect::Expand { .. } => String::new(),
         };
+        let awaits_node = observed.awaits_node();
+        let wishes = Wishes::of(&observed);
         let mut outcome = Digest::default();
-        push(
-            &mut outcome,
-            Digest::text(&format!(
-                "{flags}{tally:?}{standing:?}{:?}{}{broken:?}",
-                Wishes::of(&observed),
-                observed.awaits_node(),
-            )),
-        );
-        push(&mut outcome, memory.tokens.digest);
-        push(&mut outcome, body.as_ref().map_or(0, |body| body.tokens.digest));
-        Some(Arc::new(Acted {
+        outcome.push_text(&format!(
+            "{flags}{tally:?}{standing:?}{wishes:?}{awaits_node}{broken:?}"
+        ));
+        outcome.push_whole(memory.outline.exact);
+        outcome.push_whole(body.as_ref().map_or(0, |body| body.outline.exact));
+        Some(Rc::new(Acted {
             outcome: outcome.done(),
+            awaits_node,
             observed,
             decision,
             effect,
@@ -367,12 +363,5 @@ impl<'a> Minds<'a> {
             standing,
             broken,
         }))
-    }
-}
-
-fn push(digest: &mut Digest, value: u128) {
-    #[allow(clippy::cast_possible_truncation, reason = "both halves are taken")]
-    for half in [value as u64, (value >> 64) as u64] {
-        digest.push(half);
     }
 }

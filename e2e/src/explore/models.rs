@@ -1,5 +1,6 @@
 //! The table of models.
 
+use super::canon::Shared;
 use super::mind::Mind;
 use super::neighbours::new_claim;
 use super::objects::{Dv, Id, Kind, Pod, Role};
@@ -178,22 +179,22 @@ impl Model {
         };
         let mut state = State {
             now: 0,
-            vms: vms.collect(),
-            vmis: vec![None; self.vms.len()],
-            dvs: dvs.collect(),
-            claims: claims.collect(),
-            pods: self.lookalike.then_some(lookalike).into_iter().collect(),
-            volumes: Vec::new(),
-            bindings: Vec::new(),
+            vms: Shared::new(vms.collect()),
+            vmis: Shared::new(vec![None; self.vms.len()]),
+            dvs: Shared::new(dvs.collect()),
+            claims: Shared::new(claims.collect()),
+            pods: Shared::new(self.lookalike.then_some(lookalike).into_iter().collect()),
+            volumes: Shared::new(Vec::new()),
+            bindings: Shared::new(Vec::new()),
             awaited: (0..self.disks.len())
                 .filter(|disk| self.disks[*disk].late)
                 .fold(0, |bits, disk| bits | 1 << disk),
             history: Default::default(),
-            replicas: vec![replica; self.replicas],
-            strays: Vec::new(),
+            replicas: Shared::new(vec![replica; self.replicas]),
+            strays: Shared::new(Vec::new()),
             budget: self.budget,
         };
-        state.publish(self.lag);
+        state.publish(self.lag, None);
         state
     }
 }

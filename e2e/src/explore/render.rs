@@ -1,6 +1,6 @@
 //! What is seen, as the API objects that the product reads.
 
-use super::canon::Tokens;
+use super::canon::Outline;
 use super::models::Model;
 use super::objects::{Body, Id, Kind, Pod, Role, Vm, Vmi};
 use super::seen::{Seen, SeenClaim, SeenPod};
@@ -218,7 +218,7 @@ pub fn body(subject: &Key, pod: &Value) -> Option<Body> {
     let names = volumes.filter_map(|volume| volume["persistentVolumeClaim"]["claimName"].as_str());
     let disks = names.filter_map(|name| (0..4).find(|disk| disk_name(*disk) == name));
     Some(Body {
-        tokens: Tokens::of(&pod.to_string()),
+        outline: Outline::of_text(&pod.to_string()),
         owner: meta["ownerReferences"][0]["uid"].as_str().and_then(Id::of)?,
         claims: disks.fold(0, |bits, disk| bits | 1 << (2 * disk)),
         twin: meta["name"].as_str() != Some(&pod_name(subject)),

@@ -10,7 +10,7 @@ use super::render;
 use super::state::{Positions, State};
 use first_consumer::decide::Effect;
 use std::fmt;
-use std::sync::Arc;
+use std::rc::Rc;
 
 /// What a step costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub enum Step {
     /// Somebody did something to an object.
     Did(&'static str, Option<Id>),
     /// A replica took a turn for a subject at these positions.
-    Turn(usize, usize, Arc<Acted>, [(u8, u8); KINDS.len()]),
+    Turn(usize, usize, Rc<Acted>, [(u8, u8); KINDS.len()]),
     /// Something became of the request of this replica for this subject.
     Request(usize, usize, &'static str),
     /// Something became of a request that nobody waits for any more.
@@ -131,10 +131,16 @@ impl<'a> Steps<'a> {
             state.budget = left;
         }
         let broken = change(&mut state);
-        state.pods.sort_by_key(|pod| pod.id);
-        state.volumes.sort();
-        state.bindings.sort_by_key(|binding| binding.pod);
-        state.publish(self.model.lag);
+        if !state.pods.is_sorted_by_key(|pod| pod.id) {
+            state.pods.sort_by_key(|pod| pod.id);
+        }
+        if !state.volumes.is_sorted() {
+            state.volumes.sort();
+        }
+        if !state.bindings.is_sorted_by_key(|binding| binding.pod) {
+            state.bindings.sort_by_key(|binding| binding.pod);
+        }
+        state.publish(self.model.lag, Some(self.state));
         let broken = broken.or_else(|| super::rules::of_state(self.model, &state));
         self.list.push(Next {
             step,
@@ -187,7 +193,7 @@ impl<'a> System<'a> {
         let newest = newest(state);
         state.replicas.iter().enumerate().any(|(replica, of)| {
             (0..of.minds.len()).any(|vm| {
-                let acts = |acted: Arc<Acted>| acted.effect != Effect::Nothing || acted.standing != of.standings[vm];
+                let acts = |acted: Rc<Acted>| acted.effect != Effect::Nothing || acted.standing != of.standings[vm];
                 of.minds[vm].request.is_some() || self.minds.turn(state, replica, vm, newest).is_some_and(acts)
             })
         })
@@ -199,7 +205,7 @@ impl<'a> System<'a> {
         let newest = newest(state);
         let pass = |state: &mut State| {
             state.now += 1;
-            for mind in state.replicas.iter_mut().flat_map(|replica| &mut replica.minds) {
+            for mind in state.replicas.iter_mut().flat_map(|replica| replica.minds.iter_mut()) {
                 mind.tally.lately = false;
             }
         };
@@ -239,7 +245,7 @@ impl<'a> System<'a> {
                         taken.push((acted.outcome, at));
                         let fair = first && fair == Some(acted.outcome);
                         let seen = std::array::from_fn(|kind| (at[kind], newest[kind]));
-                        let step = Step::Turn(replica, vm, Arc::clone(&acted), seen);
+                        let step = Step::Turn(replica, vm, Rc::clone(&acted), seen);
                         let names_uids = self.minds.brain.names_uids();
                         steps.add(Cost::Turn { fair }, step, |state| {
                             api::send(state, replica, vm, at, &acted, names_uids);
@@ -275,7 +281,7 @@ fn advance(at: &mut Positions, oldest: Positions, newest: Positions) -> bool {
 /// Whether a timer is running: an hour later somebody may decide otherwise.
 fn ages(state: &State) -> bool {
     let minds = || state.replicas.iter().flat_map(|replica| &replica.minds);
-    minds().any(|mind| mind.memory.tokens.ages(state.time()) || mind.tally.lately)
+    minds().any(|mind| mind.memory.outline.ages(state.time()) || mind.tally.lately)
         || state.vmis.iter().flatten().any(|vmi| vmi.born == state.now)
 }
 

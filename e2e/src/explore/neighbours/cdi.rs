@@ -8,7 +8,7 @@ use crate::explore::state::State;
 use crate::explore::step::{Cost, Steps};
 use crate::world::objects::{self, ClaimPhase, Owner, PodPhase};
 use crate::world::{cdi, provisioner};
-use std::sync::Arc;
+use std::rc::Rc;
 
 /// A claim as CDI reads it.
 fn claim_view(model: &Model, state: &State, claim: &Claim) -> objects::Claim {
@@ -86,7 +86,7 @@ pub fn new_claim(id: Id, owner: Id, populator: bool, node: Option<u8>) -> Claim 
         deleting: false,
         populator,
         worker_named: false,
-        worker: Arc::default(),
+        worker: Rc::default(),
         knows_prime: false,
     }
 }
@@ -150,7 +150,7 @@ pub fn populator(model: &Model, steps: &mut Steps, disk: usize) {
                     Some(target),
                     |state| {
                         if let Some(claim) = &mut state.claims[2 * disk] {
-                            (claim.worker, claim.knows_prime) = (Arc::new(worker), true);
+                            (claim.worker, claim.knows_prime) = (Rc::new(worker), true);
                         }
                     },
                 );
@@ -209,7 +209,7 @@ pub fn worker(model: &Model, steps: &mut Steps, claim: &Claim) {
             // Only the end is read by anybody.
             cdi::Write::NoteWorker(worker) if worker.phase.is_some_and(PodPhase::is_final) => {
                 steps.did(Cost::Free, "CDI notes on {} how its worker is", Some(id), |state| {
-                    edit(state, id, |claim| claim.worker = Arc::new(worker));
+                    edit(state, id, |claim| claim.worker = Rc::new(worker));
                 });
             }
             cdi::Write::CreateWorker { node } => {

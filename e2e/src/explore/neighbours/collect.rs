@@ -27,7 +27,7 @@ pub fn collect(steps: &mut Steps) {
     for claim in state.claims.iter().flatten() {
         collect_claim(steps, claim);
     }
-    for pod in &state.pods {
+    for pod in state.pods.iter() {
         let orphan = match pod.role {
             Role::Own { .. } => pod.body.as_ref().is_some_and(|body| !exists(state, body.owner)),
             Role::Launcher { vmi, .. } => !exists(state, vmi),
@@ -41,7 +41,7 @@ pub fn collect(steps: &mut Steps) {
             });
         }
     }
-    for volume in &state.volumes {
+    for volume in state.volumes.iter() {
         if !exists(state, volume.claim) {
             let made_for = volume.made_for;
             steps.did(

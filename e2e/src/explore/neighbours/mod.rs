@@ -30,7 +30,7 @@ pub fn steps(system: &System, steps: &mut Steps) {
         }
         storage::volume(system, steps, claim);
     }
-    for pod in &state.pods {
+    for pod in state.pods.iter() {
         storage::schedule(model, steps, pod);
         storage::kubelet(system, steps, pod);
     }
