@@ -10,10 +10,10 @@ use std::rc::Rc;
 
 /// A turn was taken: its memory is kept, its request is on the way.
 pub fn send(state: &mut State, replica: usize, vm: usize, at: Positions, acted: &Rc<Acted>, names_uids: bool) {
-    let act = match &acted.effect {
+    let act = match acted.effect() {
         // Nothing here needs an expansion.
         Effect::Nothing | Effect::Expand { .. } => None,
-        Effect::Create(_) => acted.body.clone().map(Act::Create),
+        Effect::Create(_) => acted.taken.body.clone().map(Act::Create),
         Effect::Delete { uid, .. } => Id::of(&uid.0).map(|meant| Act::Delete {
             meant,
             uid: names_uids.then_some(meant),
@@ -21,9 +21,9 @@ pub fn send(state: &mut State, replica: usize, vm: usize, at: Positions, acted: 
     };
     let replica = &mut state.replicas[replica];
     replica.at = at;
-    replica.standings[vm].clone_from(&acted.standing);
+    replica.standings[vm].clone_from(&acted.taken.turn.standing);
     let mind = &mut replica.minds[vm];
-    mind.memory = Rc::clone(&acted.memory);
+    mind.memory = Rc::clone(&acted.taken.memory);
     mind.tally = acted.tally;
     mind.request = act.map(|act| Request {
         subject: u8::try_from(vm).unwrap_or(u8::MAX),
@@ -98,7 +98,7 @@ fn answered(system: &System, steps: &mut Steps, replica: usize, vm: usize, reque
                 tally.lately = true;
             }
             Answer::Deleted(_) => {
-                tally.replaced = matches!(request.turn.effect, Effect::Delete { replaced: true, .. });
+                tally.replaced = matches!(request.turn.effect(), Effect::Delete { replaced: true, .. });
             }
             Answer::Conflict | Answer::Refused | Answer::None => {}
         }

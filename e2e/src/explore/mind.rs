@@ -2,22 +2,20 @@
 
 use super::canon::{Digest, Outline, Visitor, Walk};
 use super::identity;
+use super::memo::Memo;
 use super::models::Model;
 use super::objects::{Body, Id, KINDS};
 use super::render;
 use super::rules;
-use super::search::Whole;
 use super::seen::{Seen, Table};
 use super::state::{Positions, Request, State};
-use first_consumer::decide::{self, Decision, Effect, Settings, Turn};
-use first_consumer::index::{Index, Standing};
+use first_consumer::decide::{self, Effect, Settings, Turn};
+use first_consumer::index::Index;
 use first_consumer::memory::{Memory, Outcome, Wishes};
 use first_consumer::name::{Key, Uid};
-use first_consumer::observe::Observed;
 use k8s_openapi::jiff::Timestamp;
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::hash::BuildHasherDefault;
 use std::rc::Rc;
 
 /// What decides: the product, or in tests one that was broken on purpose.
@@ -118,6 +116,20 @@ impl Walk for Mind {
     }
 }
 
+impl Tally {
+    /// Enters it into a digest as it stands.
+    fn enter(&self, digest: &mut Digest) {
+        digest.push(u64::from(self.made) << 2 | u64::from(self.lately) << 1 | u64::from(self.replaced));
+        let id = |id: Option<Id>| id.map_or(0, |id| (1 + id.place() as u64) << 8 | u64::from(id.life));
+        digest.push(id(self.owner));
+        digest.push(self.wishes.map_or(0, |wishes| {
+            (2 + u64::from(wishes.taken)) << 1 | u64::from(wishes.edited)
+        }));
+        let claims = self.wishes.into_iter().flat_map(|wishes| wishes.claims);
+        claims.for_each(|claim| digest.push(id(claim)));
+    }
+}
+
 impl Walk for Tally {
     fn walk(&self, visitor: &mut impl Visitor) {
         visitor.value(u64::from(self.made) << 2 | u64::from(self.lately) << 1 | u64::from(self.replaced));
@@ -135,26 +147,38 @@ impl Walk for Tally {
     }
 }
 
-/// What a turn came to.
+/// A turn of the product, whatever the rules have counted.
 #[derive(Debug)]
-pub struct Acted {
-    pub observed: Observed,
-    pub decision: Decision,
-    /// The request, if one is sent.
-    pub effect: Effect,
+pub struct Taken {
+    pub turn: Turn,
     /// The body of the pod that is to be made.
     pub body: Option<Rc<Body>>,
     /// What is remembered after it.
     pub memory: Rc<Remembered>,
-    pub tally: Tally,
-    /// What others have to know of it.
-    pub standing: Option<Standing>,
-    /// The rule that it breaks.
-    pub broken: Option<String>,
+    /// How a process that has just started would decide otherwise.
+    pub restart: Option<String>,
     /// Whether the scheduler may choose a node for the pod that is seen.
     pub awaits_node: bool,
     /// Tells what comes of it from what comes of other turns, whatever they saw.
+    outcome: u128,
+}
+
+/// What a turn came to.
+#[derive(Debug)]
+pub struct Acted {
+    pub taken: Rc<Taken>,
+    pub tally: Tally,
+    /// The rule that it breaks.
+    pub broken: Option<String>,
+    /// Tells what comes of it from what comes of other turns, whatever they saw.
     pub outcome: u128,
+}
+
+impl Acted {
+    /// The request, if one is sent.
+    pub fn effect(&self) -> &Effect {
+        &self.taken.turn.effect
+    }
 }
 
 /// What the API server says to a request.
@@ -178,8 +202,11 @@ pub struct Minds<'a> {
     pub brain: &'a dyn Brain,
     fixture: Index,
     views: RefCell<HashMap<Seen, render::View>>,
-    indexes: RefCell<HashMap<u128, Rc<Index>>>,
-    turns: RefCell<HashMap<u128, Option<Rc<Acted>>, BuildHasherDefault<Whole>>>,
+    indexes: Memo<Rc<Index>>,
+    turns: Memo<Option<Rc<Acted>>>,
+    taken: Memo<Rc<Taken>>,
+    /// Decisions of processes that have just started.
+    fresh: Memo<Rc<Turn>>,
     learned: RefCell<HashMap<(u128, Answer, u8), Rc<Remembered>>>,
 }
 
@@ -190,15 +217,17 @@ impl<'a> Minds<'a> {
             brain,
             fixture: render::fixture(model),
             views: RefCell::default(),
-            indexes: RefCell::default(),
-            turns: RefCell::default(),
+            indexes: Memo::default(),
+            turns: Memo::default(),
+            taken: Memo::default(),
+            fresh: Memo::default(),
             learned: RefCell::default(),
         }
     }
 
-    /// How many different turns were taken.
+    /// How many different turns the product has taken.
     pub fn turns(&self) -> usize {
-        self.turns.borrow().len()
+        self.taken.len()
     }
 
     /// What is remembered after the answer to a turn's request.
@@ -207,7 +236,7 @@ impl<'a> Minds<'a> {
         if let Some(known) = self.learned.borrow().get(&key) {
             return Rc::clone(known);
         }
-        let (replaced, next_attempt) = match acted.effect {
+        let (replaced, next_attempt) = match *acted.effect() {
             Effect::Delete {
                 replaced, next_attempt, ..
             } => (replaced, next_attempt),
@@ -230,8 +259,8 @@ impl<'a> Minds<'a> {
                 next_attempt,
             },
         };
-        let mut memory = acted.memory.memory.clone();
-        memory.record(outcome, &acted.observed, state.time());
+        let mut memory = acted.taken.memory.memory.clone();
+        memory.record(outcome, &acted.taken.turn.observed, state.time());
         let learned = Remembered::new(memory);
         self.learned.borrow_mut().insert(key, Rc::clone(&learned));
         learned
@@ -246,34 +275,37 @@ impl<'a> Minds<'a> {
             digest.push_whole(table.outline.exact);
         }
         let index_key = digest.done();
-        digest.push_whole(mind.memory.outline.exact);
-        digest.push_whole(Outline::of(&mind.tally).exact);
-        digest.push((vm as u64) << 8 | u64::from(state.now));
         let standings = &state.replicas[replica].standings;
         for standing in standings {
             digest.push(identity::standing(standing.as_ref()));
         }
-        let key = digest.done();
-        if let Some(known) = self.turns.borrow().get(&key) {
-            return known.clone();
-        }
-        let index = self.index(index_key, tables);
-        let acted = if standings.iter().any(Option::is_some) {
-            let mut index = (*index).clone();
-            for (vm, standing) in standings.iter().enumerate() {
-                index.note(&render::subject(vm), standing.clone());
-            }
-            self.take(&index, state, (replica, vm), tables)
-        } else {
-            self.take(&index, state, (replica, vm), tables)
-        };
-        self.turns.borrow_mut().insert(key, acted.clone());
-        acted
+        digest.push((vm as u64) << 8 | u64::from(state.now));
+        let sight_key = digest.done();
+        digest.push_whole(mind.memory.outline.exact);
+        let input_key = digest.done();
+        mind.tally.enter(&mut digest);
+        self.turns.get(digest.done(), || {
+            let taken = self.taken.get(input_key, || {
+                let mut index = self.index(index_key, tables);
+                if standings.iter().any(Option::is_some) {
+                    let index = Rc::make_mut(&mut index);
+                    for (vm, standing) in standings.iter().enumerate() {
+                        index.note(&render::subject(vm), standing.clone());
+                    }
+                }
+                Rc::new(self.take(&index, sight_key, &mind.memory.memory, vm, state.time()))
+            });
+            let acted = self.judge(taken, mind, vm, tables, state.time());
+            let news = acted.broken.is_some()
+                || *acted.effect() != Effect::Nothing
+                || acted.taken.memory.outline.exact != mind.memory.outline.exact
+                || acted.taken.turn.standing != standings[vm];
+            news.then(|| Rc::new(acted))
+        })
     }
 
     fn index(&self, key: u128, tables: [&Table; KINDS.len()]) -> Rc<Index> {
-        let known = self.indexes.borrow().get(&key).cloned();
-        known.unwrap_or_else(|| {
+        self.indexes.get(key, || {
             let mut index = self.fixture.clone();
             for seen in tables.iter().flat_map(|table| &table.objects) {
                 let known = self.views.borrow().get(seen).cloned();
@@ -286,82 +318,70 @@ impl<'a> Minds<'a> {
                     view.apply(&mut index);
                 }
             }
-            let index = Rc::new(index);
-            self.indexes.borrow_mut().insert(key, Rc::clone(&index));
-            index
+            Rc::new(index)
         })
     }
 
-    fn take(
-        &self,
-        index: &Index,
-        state: &State,
-        (replica, vm): (usize, usize),
-        tables: [&Table; KINDS.len()],
-    ) -> Option<Rc<Acted>> {
-        let replica = &state.replicas[replica];
-        let mind = &replica.minds[vm];
-        let (subject, now) = (render::subject(vm), state.time());
-        let mut memory = mind.memory.memory.clone();
-        let turn = self.brain.turn(index, &subject, &self.model.settings, &mut memory, now);
+    /// Has the product take a turn, and a process that has just started another.
+    fn take(&self, index: &Index, sight_key: u128, memory: &Memory, vm: usize, now: Timestamp) -> Taken {
+        let subject = render::subject(vm);
+        let settings = &self.model.settings;
+        let mut memory = memory.clone();
+        let mut turn = self.brain.turn(index, &subject, settings, &mut memory, now);
+        let fresh = self.fresh.get(sight_key, || {
+            let mut memory = Memory::default();
+            Rc::new(self.brain.turn(index, &subject, settings, &mut memory, now))
+        });
+        let restart = rules::of_restart(&turn, &memory, &fresh, now);
+        // Where nobody is kept apart, nobody asks.
+        turn.standing = turn.standing.filter(|_| self.model.apart);
+        let observed = &turn.observed;
+        // As the worker does: what is gone needs no memory.
+        if turn.effect == Effect::Nothing && observed.owner.is_none() && observed.own_pod().is_none() {
+            memory = Memory::default();
+        }
+        let memory = Remembered::new(memory);
+        let (body, flags) = match &turn.effect {
+            Effect::Create(pod) => (render::body(&subject, pod).map(Rc::new), String::new()),
+            Effect::Delete { .. } => (None, format!("{:?}", turn.effect)),
+            Effect::Nothing | Effect::Expand { .. } => (None, String::new()),
+        };
+        let (standing, wishes) = (&turn.standing, Wishes::of(observed));
+        let awaits_node = observed.awaits_node();
+        let mut outcome = Digest::default();
+        outcome.push_text(&format!("{flags}{standing:?}{wishes:?}{awaits_node}"));
+        outcome.push_whole(memory.outline.exact);
+        outcome.push_whole(body.as_ref().map_or(0, |body| body.outline.exact));
+        Taken {
+            turn,
+            body,
+            memory,
+            restart,
+            awaits_node,
+            outcome: outcome.done(),
+        }
+    }
+
+    /// Counts on, and asks the rules.
+    fn judge(&self, taken: Rc<Taken>, mind: &Mind, vm: usize, tables: [&Table; KINDS.len()], now: Timestamp) -> Acted {
         let sight = rules::Sight::new(self.model, vm, tables);
         let mut tally = sight.tally(mind.tally);
-        let broken = rules::of_turn(&sight, &turn, tally, &memory, now).or_else(|| {
-            let mut fresh = Memory::default();
-            let again = self.brain.turn(index, &subject, &self.model.settings, &mut fresh, now);
-            rules::of_restart(&turn, &memory, &again, now)
-        });
-        let Turn {
-            observed,
-            decision,
-            effect,
-            standing,
-        } = turn;
-        if matches!(effect, Effect::Create(_)) {
+        let broken = rules::of_turn(&sight, &taken.turn, tally, &taken.memory.memory, now);
+        let broken = broken.or_else(|| taken.restart.clone());
+        if matches!(taken.turn.effect, Effect::Create(_)) {
             let wishes = Some(sight.wishes());
             tally.replaced &= tally.wishes != wishes;
             tally.wishes = wishes;
         }
-        // Where nobody is kept apart, nobody asks.
-        let standing = standing.filter(|_| self.model.apart);
-        // As the worker does: what is gone needs no memory.
-        if effect == Effect::Nothing && observed.owner.is_none() && observed.own_pod().is_none() {
-            memory = Memory::default();
-        }
-        let memory = Remembered::new(memory);
-        let idle = effect == Effect::Nothing
-            && memory.outline.exact == mind.memory.outline.exact
-            && standing == replica.standings[vm];
-        if idle && broken.is_none() {
-            return None;
-        }
-        let body = match &effect {
-            Effect::Create(pod) => Some(Rc::new(render::body(&subject, pod)?)),
-            _ => None,
-        };
-        let flags = match &effect {
-            Effect::Delete { .. } => format!("{effect:?}"),
-            Effect::Nothing | Effect::Create(_) | Effect::Expand { .. } => String::new(),
-        };
-        let awaits_node = observed.awaits_node();
-        let wishes = Wishes::of(&observed);
         let mut outcome = Digest::default();
-        outcome.push_text(&format!(
-            "{flags}{tally:?}{standing:?}{wishes:?}{awaits_node}{broken:?}"
-        ));
-        outcome.push_whole(memory.outline.exact);
-        outcome.push_whole(body.as_ref().map_or(0, |body| body.outline.exact));
-        Some(Rc::new(Acted {
-            outcome: outcome.done(),
-            awaits_node,
-            observed,
-            decision,
-            effect,
-            body,
-            memory,
+        outcome.push_whole(taken.outcome);
+        tally.enter(&mut outcome);
+        outcome.push_text(broken.as_deref().unwrap_or_default());
+        Acted {
+            taken,
             tally,
-            standing,
             broken,
-        }))
+            outcome: outcome.done(),
+        }
     }
 }

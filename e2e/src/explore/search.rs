@@ -1,12 +1,13 @@
 //! Breadth first through every state, with parent pointers, and the stories that they tell.
 
+use super::memo::Half;
 use super::mind::Brain;
 use super::models::Model;
 use super::rules;
 use super::step::{Cost, Next, System};
 use std::collections::{HashMap, VecDeque};
 use std::fmt::{self, Write as _};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::BuildHasherDefault;
 use std::time::{Duration, Instant};
 
 /// What came of an exploration.
@@ -124,7 +125,7 @@ struct Fair {
 struct Run<'a> {
     system: &'a System<'a>,
     /// Digest to number.
-    known: HashMap<u128, u32, BuildHasherDefault<Whole>>,
+    known: HashMap<u128, u32, BuildHasherDefault<Half>>,
     /// By number: the state it was reached from, and by which of its steps.
     parents: Vec<(u32, u16)>,
     /// By [`Order`] and number, of the states whose steps have been taken.
@@ -280,28 +281,5 @@ impl Order {
             Self::TurnsLast => nexts.iter().rposition(free).or_else(|| nexts.iter().rposition(turn)),
         };
         at.or_else(|| nexts.iter().position(is(Cost::Time)))
-    }
-}
-
-/// Digests are hashes already.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Whole(u64);
-
-impl Hasher for Whole {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
-        }
-    }
-
-    fn write_u128(&mut self, digest: u128) {
-        #[allow(clippy::cast_possible_truncation, reason = "half a digest is a digest")]
-        {
-            self.0 = digest as u64;
-        }
     }
 }

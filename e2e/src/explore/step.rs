@@ -1,6 +1,7 @@
 //! Every step that is possible in a state.
 
 use super::api;
+use super::memo::Habits;
 use super::mind::{Acted, Brain, Minds};
 use super::models::Model;
 use super::neighbours;
@@ -44,7 +45,7 @@ impl Step {
     /// A create was sent.
     #[must_use]
     pub fn creates(&self) -> bool {
-        matches!(self, Self::Turn(_, _, acted, _) if matches!(acted.effect, Effect::Create(_)))
+        matches!(self, Self::Turn(_, _, acted, _) if matches!(acted.effect(), Effect::Create(_)))
     }
 }
 
@@ -58,12 +59,12 @@ impl fmt::Display for Step {
                 write!(f, "replica {replica}, {}: the request {what}", render::vm_name(*vm))
             }
             Self::Turn(replica, vm, acted, at) => {
-                let sends = match &acted.effect {
+                let sends = match acted.effect() {
                     Effect::Nothing | Effect::Expand { .. } => "remembers it",
                     Effect::Create(_) => "sends a create",
                     Effect::Delete { .. } => "sends a delete",
                 };
-                let (vm, decision) = (render::vm_name(*vm), &acted.decision);
+                let (vm, decision) = (render::vm_name(*vm), &acted.taken.turn.decision);
                 write!(
                     f,
                     "replica {replica}, {vm}: {:?}, {}, {sends}",
@@ -164,6 +165,7 @@ pub struct System<'a> {
     /// The model.
     pub model: &'a Model,
     pub(super) minds: Minds<'a>,
+    pub(super) habits: Habits,
 }
 
 impl<'a> System<'a> {
@@ -172,6 +174,7 @@ impl<'a> System<'a> {
         Self {
             model,
             minds: Minds::new(model, brain),
+            habits: Habits::default(),
         }
     }
 
@@ -193,7 +196,9 @@ impl<'a> System<'a> {
         let newest = newest(state);
         state.replicas.iter().enumerate().any(|(replica, of)| {
             (0..of.minds.len()).any(|vm| {
-                let acts = |acted: Rc<Acted>| acted.effect != Effect::Nothing || acted.standing != of.standings[vm];
+                let acts = |acted: Rc<Acted>| {
+                    *acted.effect() != Effect::Nothing || acted.taken.turn.standing != of.standings[vm]
+                };
                 of.minds[vm].request.is_some() || self.minds.turn(state, replica, vm, newest).is_some_and(acts)
             })
         })
