@@ -18,7 +18,9 @@ pub trait Visitor {
 
     /// A part of the part.
     fn outline(&mut self, part: &Outline) {
-        halves(part.digest).into_iter().for_each(|half| self.value(half));
+        for half in halves(part.digest) {
+            self.value(half);
+        }
         part.ids.iter().for_each(|id| self.id(*id));
         part.times.iter().for_each(|at| self.time(*at));
     }
@@ -147,7 +149,9 @@ impl Digest {
 
     /// Takes in another digest.
     pub fn push_whole(&mut self, value: u128) {
-        halves(value).into_iter().for_each(|half| self.push(half));
+        for half in halves(value) {
+            self.push(half);
+        }
     }
 
     /// Takes in a text.

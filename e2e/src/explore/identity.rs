@@ -27,14 +27,18 @@ pub fn digest(value: &impl Hash) -> u64 {
 impl<T: Walk> Walk for Vec<T> {
     fn walk(&self, visitor: &mut impl Visitor) {
         visitor.value(self.len() as u64);
-        self.iter().for_each(|part| part.walk(visitor));
+        for part in self {
+            part.walk(visitor);
+        }
     }
 }
 
 impl<T: Walk> Walk for Option<T> {
     fn walk(&self, visitor: &mut impl Visitor) {
         visitor.value(u64::from(self.is_some()));
-        self.iter().for_each(|part| part.walk(visitor));
+        for part in self {
+            part.walk(visitor);
+        }
     }
 }
 

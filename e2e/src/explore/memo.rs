@@ -20,13 +20,13 @@ impl<V> Default for Memo<V> {
 
 impl<V: Clone> Memo<V> {
     /// What came of the input with this digest, or comes of it now.
-    pub fn get(&self, input: u128, make: impl FnOnce() -> V) -> V {
+    pub fn get(&self, input: u128, compute: impl FnOnce() -> V) -> V {
         if let Some(known) = self.0.borrow().get(&input) {
             return known.clone();
         }
-        let made = make();
-        self.0.borrow_mut().insert(input, made.clone());
-        made
+        let new = compute();
+        self.0.borrow_mut().insert(input, new.clone());
+        new
     }
 
     /// How many different inputs there were.
@@ -47,7 +47,9 @@ pub struct Habits {
 pub fn input(who: u8, slot: u8, parts: &[&Outline]) -> u128 {
     let mut digest = Digest::default();
     digest.push(u64::from(who) << 8 | u64::from(slot));
-    parts.iter().for_each(|part| digest.push_whole(part.exact));
+    for part in parts {
+        digest.push_whole(part.exact);
+    }
     digest.done()
 }
 
