@@ -36,7 +36,7 @@ impl<T: Walk> Walk for Vec<T> {
 impl<T: Walk> Walk for Option<T> {
     fn walk(&self, visitor: &mut impl Visitor) {
         visitor.value(u64::from(self.is_some()));
-        for part in self {
+        if let Some(part) = self {
             part.walk(visitor);
         }
     }

@@ -275,7 +275,8 @@ impl Order {
     /// The next step of a fair run, among the steps of a state. Its turns see everything.
     fn first(self, nexts: &[Next]) -> Option<usize> {
         let is = |cost: Cost| move |next: &Next| next.cost == cost;
-        let (turn, free) = (is(Cost::Turn { fair: true }), is(Cost::Free));
+        let turn = is(Cost::Turn { fair: true });
+        let free = |next: &Next| matches!(next.cost, Cost::Free | Cost::Unseen);
         let at = match self {
             Self::TurnsFirst => nexts.iter().position(turn).or_else(|| nexts.iter().position(free)),
             Self::TurnsLast => nexts.iter().rposition(free).or_else(|| nexts.iter().rposition(turn)),

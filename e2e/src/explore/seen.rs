@@ -101,7 +101,12 @@ impl State {
                     })
                     .collect()
             }
-            Kind::Pod => self.pods.iter().map(|pod| Seen::Pod(SeenPod(pod.seen()))).collect(),
+            Kind::Pod => {
+                // Workers are asked for where they fill the claim itself (row 10).
+                let of_prime = |pod: &&Pod| matches!(pod.role, Role::Worker { claim } if claim.slot % 2 == 1);
+                let pods = self.pods.iter().filter(|pod| !of_prime(pod));
+                pods.map(|pod| Seen::Pod(SeenPod(pod.seen()))).collect()
+            }
         }
     }
 }
@@ -123,8 +128,8 @@ impl Pod {
     }
 }
 
-/// A phase as far as the product tells phases apart.
-fn visible(phase: DvPhase) -> DvPhase {
+/// A phase as far as the product and virt-controller tell phases apart.
+pub fn visible(phase: DvPhase) -> DvPhase {
     match phase {
         DvPhase::Unset
         | DvPhase::Pending

@@ -18,6 +18,8 @@ use std::rc::Rc;
 pub enum Cost {
     /// Happens by itself sooner or later.
     Free,
+    /// So does this, and nobody but who does it can tell when: see [`System::steps`].
+    Unseen,
     /// So does a turn of ours. `fair`: this is what a replica decides that sees everything.
     Turn { fair: bool },
     /// Time passes, which it does when nothing else is left to do.
@@ -178,7 +180,8 @@ impl<'a> System<'a> {
         }
     }
 
-    /// All steps.
+    /// All steps. Where an unseen one is possible, it alone: it neither enables nor hinders a step of anybody else before
+    /// its own neighbour's next visible one, which may come as late as it likes (partial order reduction).
     pub(super) fn steps(&self, state: &State) -> Vec<Next> {
         let mut steps = Steps::of(self.model, state);
         self.turns(&mut steps);
@@ -187,6 +190,10 @@ impl<'a> System<'a> {
         people::steps(self.model, &mut steps);
         if ages(state) {
             self.time(&mut steps);
+        }
+        let unseen = steps.list.iter().position(|next| next.cost == Cost::Unseen);
+        if let Some(at) = unseen {
+            return vec![steps.list.swap_remove(at)];
         }
         steps.list
     }

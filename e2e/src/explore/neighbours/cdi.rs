@@ -5,6 +5,7 @@ use crate::explore::memo::input;
 use crate::explore::models::Model;
 use crate::explore::objects::{Claim, Id, Kind, Pod, Role};
 use crate::explore::render;
+use crate::explore::seen::visible;
 use crate::explore::state::State;
 use crate::explore::step::{Cost, Steps, System};
 use crate::world::objects::{self, ClaimPhase, Owner, PodPhase};
@@ -126,7 +127,12 @@ pub fn data_volume(system: &System, steps: &mut Steps, disk: usize) {
     } else {
         "CDI writes the phase of {}"
     };
-    steps.did(Cost::Free, what, Some(dv.id), |state| {
+    let cost = if create.is_none() && visible(new.phase) == visible(dv.phase) {
+        Cost::Unseen
+    } else {
+        Cost::Free
+    };
+    steps.did(cost, what, Some(dv.id), |state| {
         if let Some(populator) = create {
             let id = state.fresh(Kind::Claim, 2 * disk);
             state.claims[2 * disk] = Some(new_claim(id, new.id, populator, None));
@@ -161,7 +167,7 @@ pub fn populator(system: &System, steps: &mut Steps, disk: usize) {
             }
             cdi::Write::CopyWorker(worker) => {
                 steps.did(
-                    Cost::Free,
+                    Cost::Unseen,
                     "CDI copies what is known of the worker to {}",
                     Some(target),
                     |state| {
@@ -183,7 +189,7 @@ pub fn populator(system: &System, steps: &mut Steps, disk: usize) {
                 );
             }
             cdi::Write::DeletePrime { .. } => {
-                steps.did(Cost::Free, "CDI deletes the prime of {}", Some(target), |state| {
+                steps.did(Cost::Unseen, "CDI deletes the prime of {}", Some(target), |state| {
                     if let Some(prime) = &mut state.claims[2 * disk + 1] {
                         prime.deleting = true;
                     }
@@ -232,7 +238,7 @@ pub fn worker(system: &System, steps: &mut Steps, claim: &Claim) {
             }
             // Only the end is read by anybody.
             cdi::Write::NoteWorker(worker) if worker.phase.is_some_and(PodPhase::is_final) => {
-                steps.did(Cost::Free, "CDI notes on {} how its worker is", Some(id), |state| {
+                steps.did(Cost::Unseen, "CDI notes on {} how its worker is", Some(id), |state| {
                     edit(state, id, |claim| claim.worker = Rc::new(worker.clone()));
                 });
             }
@@ -240,7 +246,7 @@ pub fn worker(system: &System, steps: &mut Steps, claim: &Claim) {
                 create_worker(steps, id, node.as_ref().and_then(|node| node.parse().ok()));
             }
             cdi::Write::DeleteWorker { .. } => {
-                steps.did(Cost::Free, "CDI deletes the worker of {}", Some(id), |state| {
+                steps.did(cost_of_worker(id), "CDI deletes the worker of {}", Some(id), |state| {
                     // Gracefully, so that a kubelet has a word in it while it runs.
                     let runs = |pod: &Pod| pod.node.is_some() && !pod.phase.is_final();
                     state
@@ -258,13 +264,18 @@ pub fn worker(system: &System, steps: &mut Steps, claim: &Claim) {
     }
 }
 
+/// What the worker of a prime does is seen by nobody else.
+pub fn cost_of_worker(claim: Id) -> Cost {
+    if claim.slot % 2 == 1 { Cost::Unseen } else { Cost::Free }
+}
+
 fn create_worker(steps: &mut Steps, id: Id, node: Option<u8>) {
     let role = Role::Worker { claim: id };
     // The worker of an earlier claim of this name may still be going.
     if steps.state.pods.iter().any(|pod| pod.id.index() == role.slot()) {
         return;
     }
-    steps.did(Cost::Free, "CDI creates the worker of {}", Some(id), |state| {
+    steps.did(cost_of_worker(id), "CDI creates the worker of {}", Some(id), |state| {
         edit(state, id, |claim| claim.worker_named = true);
         new_pod(state, role, 1 << id.slot, node);
     });
