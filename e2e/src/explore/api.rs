@@ -1,23 +1,19 @@
 //! Our requests: sent, arrived, lost, and what their sender learns of it; and crashes.
 
-use super::mind::{Acted, Mind};
+use super::mind::{Acted, Answer, Mind};
 use super::objects::{Id, Kind, Pod, Role};
-use super::render;
 use super::state::{Act, Positions, Request, State};
 use super::step::{Cost, Step, Steps, System, name};
 use crate::world::objects::PodPhase;
-use first_consumer::api::Pod as PodView;
 use first_consumer::decide::Effect;
-use first_consumer::memory::Outcome;
-use first_consumer::name::{Uid, pod_name};
-use std::sync::Arc;
+use std::rc::Rc;
 
 /// A turn was taken: its memory is kept, its request is on the way.
-pub fn send(state: &mut State, replica: usize, vm: usize, at: Positions, acted: &Arc<Acted>, names_uids: bool) {
-    let act = match &acted.effect {
+pub fn send(state: &mut State, replica: usize, vm: usize, at: Positions, acted: &Rc<Acted>, names_uids: bool) {
+    let act = match acted.effect() {
         // Nothing here needs an expansion.
         Effect::Nothing | Effect::Expand { .. } => None,
-        Effect::Create(_) => acted.body.clone().map(Act::Create),
+        Effect::Create(_) => acted.taken.body.clone().map(Act::Create),
         Effect::Delete { uid, .. } => Id::of(&uid.0).map(|meant| Act::Delete {
             meant,
             uid: names_uids.then_some(meant),
@@ -25,14 +21,14 @@ pub fn send(state: &mut State, replica: usize, vm: usize, at: Positions, acted: 
     };
     let replica = &mut state.replicas[replica];
     replica.at = at;
-    replica.standings[vm].clone_from(&acted.standing);
+    replica.standings[vm].clone_from(&acted.taken.turn.standing);
     let mind = &mut replica.minds[vm];
-    mind.memory = Arc::clone(&acted.memory);
+    mind.memory = Rc::clone(&acted.taken.memory);
     mind.tally = acted.tally;
     mind.request = act.map(|act| Request {
         subject: u8::try_from(vm).unwrap_or(u8::MAX),
         act,
-        turn: Arc::clone(acted),
+        turn: Rc::clone(acted),
     });
 }
 
@@ -42,7 +38,7 @@ pub fn steps(system: &System, steps: &mut Steps) {
     for (replica, of) in state.replicas.iter().enumerate() {
         for (vm, mind) in of.minds.iter().enumerate() {
             if let Some(request) = &mind.request {
-                answered(steps, replica, vm, request);
+                answered(system, steps, replica, vm, request);
             }
         }
         if system.model.may.fail_us && of.minds.iter().any(|mind| mind.tally.owner.is_some()) {
@@ -82,124 +78,90 @@ pub fn steps(system: &System, steps: &mut Steps) {
     }
 }
 
-fn answered(steps: &mut Steps, replica: usize, vm: usize, request: &Request) {
+fn answered(system: &System, steps: &mut Steps, replica: usize, vm: usize, request: &Request) {
     let (faults, apart) = (steps.model.may.fail_us, steps.model.apart);
-    steps.add(
-        Cost::Free,
-        Step::Request(replica, vm, "arrives and is answered"),
-        |state| {
-            let (outcome, broken) = arrive(state, request);
-            let now = state.time();
-            let mind = &mut state.replicas[replica].minds[vm];
-            mind.request = None;
-            match &outcome {
-                Outcome::Created(_) => {
-                    // One that follows a pod of other wishes needs no gap before it, but one after it (row 17).
-                    mind.tally.made += u8::from(!std::mem::take(&mut mind.tally.replaced));
-                    mind.tally.lately = true;
-                }
-                Outcome::Deleted { replaced, .. } => mind.tally.replaced = *replaced,
-                Outcome::Refused(_) | Outcome::Unanswered(_) => {}
+    let learn = |state: &mut State, answer: Answer| {
+        let memory = system.minds.learn(&request.turn, answer, state);
+        let mind = &mut state.replicas[replica].minds[vm];
+        mind.request = None;
+        mind.memory = memory;
+    };
+    let step = |what| Step::Request(replica, vm, what);
+    steps.add(Cost::Free, step("arrives and is answered"), |state| {
+        let (answer, broken) = arrive(state, request);
+        learn(state, answer);
+        let tally = &mut state.replicas[replica].minds[vm].tally;
+        match answer {
+            Answer::Created(_) => {
+                // One that follows a pod of other wishes needs no gap before it, but one after it (row 17).
+                tally.made += u8::from(!std::mem::take(&mut tally.replaced));
+                tally.lately = true;
             }
-            mind.record(outcome, &request.turn, now);
-            broken
-        },
-    );
+            Answer::Deleted(_) => {
+                tally.replaced = matches!(request.turn.effect(), Effect::Delete { replaced: true, .. });
+            }
+            Answer::Conflict | Answer::Refused | Answer::None => {}
+        }
+        broken
+    });
     if !faults {
         return;
     }
-    steps.add(
-        Cost::Disturbs,
-        Step::Request(replica, vm, "gets no answer in time"),
-        |state| {
-            unanswered(state, replica, vm, request);
-            if !apart {
-                state.strays.push(request.clone());
-            }
-            None
-        },
-    );
+    steps.add(Cost::Disturbs, step("gets no answer in time"), |state| {
+        learn(state, Answer::None);
+        if !apart {
+            state.strays.push(request.clone());
+        }
+        None
+    });
     if apart {
-        let step = Step::Request(replica, vm, "arrives, but the answer is lost");
-        steps.add(Cost::Disturbs, step, |state| {
-            unanswered(state, replica, vm, request);
+        steps.add(Cost::Disturbs, step("arrives, but the answer is lost"), |state| {
+            learn(state, Answer::None);
             arrive(state, request).1
         });
     }
     if matches!(request.act, Act::Create(_)) {
-        steps.add(
-            Cost::Disturbs,
-            Step::Request(replica, vm, "is refused by quota"),
-            |state| {
-                let now = state.time();
-                let mind = &mut state.replicas[replica].minds[vm];
-                mind.request = None;
-                mind.record(Outcome::Refused("exceeded quota".into()), &request.turn, now);
-                None
-            },
-        );
+        steps.add(Cost::Disturbs, step("is refused by quota"), |state| {
+            learn(state, Answer::Refused);
+            None
+        });
     }
 }
 
-fn unanswered(state: &mut State, replica: usize, vm: usize, request: &Request) {
-    let now = state.time();
-    let mind = &mut state.replicas[replica].minds[vm];
-    mind.request = None;
-    mind.record(Outcome::Unanswered("no answer".into()), &request.turn, now);
-}
-
-/// What the API server does with a request, and the rule that this breaks.
-fn arrive(state: &mut State, request: &Request) -> (Outcome, Option<String>) {
+/// What the API server does with a request and says to it, and the rule that this breaks.
+fn arrive(state: &mut State, request: &Request) -> (Answer, Option<String>) {
     let vm = usize::from(request.subject);
     match &request.act {
         Act::Create(body) => {
-            let name = body.value["metadata"]["name"].as_str().unwrap_or_default();
-            let twin = name != pod_name(&render::subject(vm));
             let role = Role::Own {
                 vm: request.subject,
-                twin,
+                twin: body.twin,
             };
             if state.pods.iter().any(|pod| pod.id.index() == role.slot()) {
-                return (Outcome::Unanswered("AlreadyExists".into()), None);
+                return (Answer::Conflict, None);
             }
-            let pod = Pod {
-                id: state.fresh(Kind::Pod, role.slot()),
+            let id = state.fresh(Kind::Pod, role.slot());
+            state.pods.push(Pod {
+                id,
                 role,
-                claims: listed(
-                    body.value["spec"]["volumes"]
-                        .as_array()
-                        .map(Vec::as_slice)
-                        .unwrap_or_default(),
-                ),
+                claims: body.claims,
                 phase: PodPhase::Pending,
                 node: None,
                 unschedulable: false,
                 deleting: false,
-                body: Some(Arc::clone(body)),
-            };
-            let view = render::parse::<PodView>(&render::pod_object(&pod)).unwrap_or_default();
-            state.pods.push(pod);
-            (Outcome::Created(Box::new(view)), None)
+                body: Some(Rc::clone(body)),
+            });
+            (Answer::Created(id), None)
         }
         Act::Delete { meant, uid } => {
-            let (replaced, next_attempt) = match request.turn.effect {
-                Effect::Delete {
-                    replaced, next_attempt, ..
-                } => (replaced, next_attempt),
-                _ => (false, None),
-            };
-            let outcome = Outcome::Deleted {
-                held: false,
-                uid: Uid::from(&*meant.uid()),
-                replaced,
-                next_attempt,
-            };
             let fixed = Role::Lookalike { vm: request.subject }.slot();
             let slot = if meant.index() == 4 + vm { meant.index() } else { fixed };
-            let found = state.pods.iter().position(|pod| pod.id.index() == slot);
-            let Some(found) = found.filter(|at| uid.is_none_or(|uid| state.pods[*at].id == uid)) else {
-                return (outcome, None);
+            let Some(found) = state.pods.iter().position(|pod| pod.id.index() == slot) else {
+                return (Answer::Deleted(*meant), None);
             };
+            if uid.is_some_and(|uid| state.pods[found].id != uid) {
+                return (Answer::Conflict, None);
+            }
             let pod = state.pods.remove(found);
             let wrong = pod.id != *meant || !matches!(pod.role, Role::Own { .. });
             let broken = wrong.then(|| {
@@ -210,16 +172,7 @@ fn arrive(state: &mut State, request: &Request) -> (Outcome, Option<String>) {
                     name(*meant)
                 )
             });
-            (outcome, broken)
+            (Answer::Deleted(*meant), broken)
         }
     }
-}
-
-/// Slots of the claims in a pod's volumes.
-fn listed(volumes: &[serde_json::Value]) -> u16 {
-    let names = volumes
-        .iter()
-        .filter_map(|volume| volume["persistentVolumeClaim"]["claimName"].as_str());
-    let slots = names.filter_map(|name| (0..4).find(|disk| render::disk_name(*disk) == name));
-    slots.fold(0, |bits, disk| bits | 1 << (2 * disk))
 }

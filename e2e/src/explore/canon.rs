@@ -3,13 +3,91 @@
 
 use super::objects::Id;
 use k8s_openapi::jiff::Timestamp;
+use std::cell::OnceCell;
+use std::ops::{Deref, DerefMut};
+use std::rc::Rc;
 
-/// Visits everything that a state's identity depends on, always in the same order.
+/// Visits everything that the identity of a part depends on, always in the same order.
 pub trait Visitor {
     /// A UID.
     fn id(&mut self, id: Id);
+    /// A time: it counts as past, present or future.
+    fn time(&mut self, at: Timestamp);
     /// Any other value.
     fn value(&mut self, value: u64);
+
+    /// A part of the part.
+    fn outline(&mut self, part: &Outline) {
+        for half in halves(part.digest) {
+            self.value(half);
+        }
+        part.ids.iter().for_each(|id| self.id(*id));
+        part.times.iter().for_each(|at| self.time(*at));
+    }
+}
+
+/// What has an identity.
+pub trait Walk {
+    /// Shows it to a visitor.
+    fn walk(&self, visitor: &mut impl Visitor);
+}
+
+/// A part of a state, shared by all states in which it is the same.
+#[derive(Debug)]
+pub struct Shared<T>(Rc<Part<T>>);
+
+#[derive(Debug)]
+struct Part<T> {
+    value: T,
+    outline: OnceCell<Outline>,
+}
+
+impl<T> Shared<T> {
+    pub fn new(value: T) -> Self {
+        let outline = OnceCell::new();
+        Self(Rc::new(Part { value, outline }))
+    }
+
+    /// Whether neither has been touched since one was cloned from the other.
+    pub fn is(&self, other: &Self) -> bool {
+        Rc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl<T: Walk> Shared<T> {
+    pub fn outline(&self) -> &Outline {
+        self.0.outline.get_or_init(|| Outline::of(&self.0.value))
+    }
+}
+
+impl<T> Clone for Shared<T> {
+    fn clone(&self) -> Self {
+        Self(Rc::clone(&self.0))
+    }
+}
+
+impl<T: Clone> Clone for Part<T> {
+    fn clone(&self) -> Self {
+        let outline = OnceCell::new();
+        let value = self.value.clone();
+        Self { value, outline }
+    }
+}
+
+impl<T> Deref for Shared<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0.value
+    }
+}
+
+impl<T: Clone> DerefMut for Shared<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        let part = Rc::make_mut(&mut self.0);
+        part.outline = OnceCell::new();
+        &mut part.value
+    }
 }
 
 /// Places for the UIDs of one name, by [`Id::place`].
@@ -24,16 +102,15 @@ impl Default for Lives {
     }
 }
 
-impl Visitor for Lives {
-    fn id(&mut self, id: Id) {
-        // A brain that goes on for ever is stopped by the rules long before this matters.
-        self.0[id.place()] |= 1 << id.life.min(63);
+impl Lives {
+    /// Notes the UIDs of a part.
+    pub fn note(&mut self, part: &Outline) {
+        for id in &part.ids {
+            // A brain that goes on for ever is stopped by the rules long before this matters.
+            self.0[id.place()] |= 1 << id.life.min(63);
+        }
     }
 
-    fn value(&mut self, _: u64) {}
-}
-
-impl Lives {
     /// A life that is younger than all that occur.
     pub fn next(&self, id: Id) -> u8 {
         let used = 64 - self.0[id.place()].leading_zeros();
@@ -70,30 +147,50 @@ impl Digest {
         self.0
     }
 
-    /// The digest of a text.
-    pub fn text(text: &str) -> u128 {
-        let mut digest = Self::default();
-        digest.push(text.len() as u64);
+    /// Takes in another digest.
+    pub fn push_whole(&mut self, value: u128) {
+        for half in halves(value) {
+            self.push(half);
+        }
+    }
+
+    /// Takes in a text.
+    pub fn push_text(&mut self, text: &str) {
+        self.push(text.len() as u64);
         for chunk in text.as_bytes().chunks(8) {
             let mut word = [0; 8];
             word[..chunk.len()].copy_from_slice(chunk);
-            digest.push(u64::from_le_bytes(word));
+            self.push(u64::from_le_bytes(word));
         }
-        digest.done()
     }
 }
 
-/// Digests a state with its lives by age.
-pub struct Renamed<'a> {
-    /// The lives that occur.
-    pub lives: &'a Lives,
-    /// The digest so far.
-    pub digest: Digest,
+/// A part as it enters the identity: its UIDs and times, and the digest of everything else.
+#[derive(Clone, Debug)]
+pub struct Outline {
+    digest: u128,
+    ids: Vec<Id>,
+    times: Vec<Timestamp>,
+    /// Digest of the part as it stands.
+    pub exact: u128,
 }
 
-impl Visitor for Renamed<'_> {
+#[derive(Default)]
+struct Sketch {
+    digest: Digest,
+    ids: Vec<Id>,
+    times: Vec<Timestamp>,
+}
+
+impl Visitor for Sketch {
     fn id(&mut self, id: Id) {
-        self.digest.push((id.place() as u64) << 8 | self.lives.rank(id));
+        self.digest.push(1 << 63 | id.place() as u64);
+        self.ids.push(id);
+    }
+
+    fn time(&mut self, at: Timestamp) {
+        self.digest.push(1 << 62);
+        self.times.push(at);
     }
 
     fn value(&mut self, value: u64) {
@@ -101,61 +198,66 @@ impl Visitor for Renamed<'_> {
     }
 }
 
-/// Text of the product's (a pod's annotations, a memory), with the UIDs and times in it.
-#[derive(Clone, Debug)]
-pub struct Tokens {
-    tokens: Vec<Token>,
-    /// Of the text as it stands.
-    pub digest: u128,
+impl From<Sketch> for Outline {
+    fn from(sketch: Sketch) -> Self {
+        let Sketch { digest, ids, times } = sketch;
+        let mut exact = digest;
+        for id in &ids {
+            exact.push(id.life.into());
+        }
+        for at in &times {
+            exact.push(at.as_microsecond().cast_unsigned());
+        }
+        Self {
+            digest: digest.done(),
+            ids,
+            times,
+            exact: exact.done(),
+        }
+    }
 }
 
-#[derive(Clone, Debug)]
-enum Token {
-    Text(u64),
-    Id(Id),
-    Time(Timestamp),
+impl Outline {
+    pub fn of(part: &impl Walk) -> Self {
+        let mut sketch = Sketch::default();
+        part.walk(&mut sketch);
+        sketch.into()
+    }
+
+    /// Of a text of the product's (a pod, a memory): finds the UIDs, which are enclosed in marks, and the times.
+    pub fn of_text(text: &str) -> Self {
+        let mut sketch = Sketch::default();
+        for (at, part) in text.split(MARK).enumerate() {
+            match Id::read(part).filter(|_| at % 2 == 1) {
+                Some(id) => sketch.id(id),
+                None => times(part, &mut sketch),
+            }
+        }
+        sketch.into()
+    }
+
+    /// Whether a time is now or later: waiting changes what it says.
+    pub fn ages(&self, now: Timestamp) -> bool {
+        self.times.iter().any(|at| *at >= now)
+    }
+
+    /// Enters it into a state's digest, with its lives by age.
+    pub fn enter(&self, lives: &Lives, now: Timestamp, digest: &mut Digest) {
+        digest.push_whole(self.digest);
+        for ids in self.ids.chunks(8) {
+            digest.push(ids.iter().fold(0, |ranks, id| ranks << 8 | lives.rank(*id)));
+        }
+        for times in self.times.chunks(32) {
+            digest.push(times.iter().fold(0, |order, at| order << 2 | at.cmp(&now) as u64 & 3));
+        }
+    }
 }
 
 /// Encloses a UID.
 pub const MARK: char = '~';
 
-impl Tokens {
-    /// Finds the UIDs, which are enclosed in marks, and the times.
-    pub fn of(text: &str) -> Self {
-        let mut tokens = Vec::new();
-        for (at, part) in text.split(MARK).enumerate() {
-            match Id::read(part).filter(|_| at % 2 == 1) {
-                Some(id) => tokens.push(Token::Id(id)),
-                None => times(part, &mut tokens),
-            }
-        }
-        Self {
-            tokens,
-            digest: Digest::text(text),
-        }
-    }
-
-    /// Visits them; times count as past, present or future.
-    pub fn walk(&self, now: Timestamp, visitor: &mut impl Visitor) {
-        for token in &self.tokens {
-            match token {
-                Token::Text(digest) => visitor.value(*digest),
-                Token::Id(id) => visitor.id(*id),
-                Token::Time(at) => visitor.value(at.cmp(&now) as u64),
-            }
-        }
-    }
-
-    /// Whether a time is now or later: waiting changes what it says.
-    pub fn ages(&self, now: Timestamp) -> bool {
-        self.tokens
-            .iter()
-            .any(|token| matches!(token, Token::Time(at) if *at >= now))
-    }
-}
-
 /// Cuts a text at its times, as `2027-01-15T08:00:05.1Z`.
-fn times(text: &str, tokens: &mut Vec<Token>) {
+fn times(text: &str, sketch: &mut Sketch) {
     let mut rest = text;
     let mut search_from = 0;
     while let Some(found) = rest[search_from..].find("20").map(|at| at + search_from) {
@@ -163,18 +265,18 @@ fn times(text: &str, tokens: &mut Vec<Token>) {
         let time = end.and_then(|end| Some((end, rest[found..end].parse::<Timestamp>().ok()?)));
         match time {
             Some((end, time)) => {
-                tokens.push(literal(&rest[..found]));
-                tokens.push(Token::Time(time));
+                sketch.digest.push_text(&rest[..found]);
+                sketch.time(time);
                 rest = &rest[end..];
                 search_from = 0;
             }
             None => search_from = found + 2,
         }
     }
-    tokens.push(literal(rest));
+    sketch.digest.push_text(rest);
 }
 
-fn literal(text: &str) -> Token {
-    #[allow(clippy::cast_possible_truncation, reason = "half a digest is a digest")]
-    Token::Text(Digest::text(text) as u64)
+fn halves(value: u128) -> [u64; 2] {
+    #[allow(clippy::cast_possible_truncation, reason = "both halves are taken")]
+    [value as u64, (value >> 64) as u64]
 }

@@ -1,12 +1,11 @@
 //! What the identity of objects, of what is seen of them and of requests depends on.
 
-use super::canon::Visitor;
-use super::objects::{Claim, Pod, Role, Vm, Vmi};
+use super::canon::{Visitor, Walk};
+use super::objects::{Binding, Claim, Dv, Pod, Role, Vm, Vmi, Volume};
 use super::seen::{Seen, SeenPod};
-use super::state::{Act, Request, time};
+use super::state::{Act, Replica, Request, time};
 use first_consumer::decide::Effect;
 use first_consumer::index::Standing;
-use k8s_openapi::jiff::Timestamp;
 use std::hash::{Hash, Hasher};
 
 /// What a turn says for others to know.
@@ -25,8 +24,26 @@ pub fn digest(value: &impl Hash) -> u64 {
     hasher.finish()
 }
 
-impl Vm {
-    pub fn walk(self, visitor: &mut impl Visitor) {
+impl<T: Walk> Walk for Vec<T> {
+    fn walk(&self, visitor: &mut impl Visitor) {
+        visitor.value(self.len() as u64);
+        for part in self {
+            part.walk(visitor);
+        }
+    }
+}
+
+impl<T: Walk> Walk for Option<T> {
+    fn walk(&self, visitor: &mut impl Visitor) {
+        visitor.value(u64::from(self.is_some()));
+        if let Some(part) = self {
+            part.walk(visitor);
+        }
+    }
+}
+
+impl Walk for Vm {
+    fn walk(&self, visitor: &mut impl Visitor) {
         visitor.id(self.id);
         let flags = (self.strategy as u64) << 16;
         visitor.value(
@@ -38,17 +55,25 @@ impl Vm {
     }
 }
 
-impl Vmi {
-    pub fn walk(&self, now: u8, visitor: &mut impl Visitor) {
+impl Walk for Vmi {
+    fn walk(&self, visitor: &mut impl Visitor) {
         visitor.id(self.id);
         visitor.id(self.owner);
         let flags = (self.phase as u64) << 8 | u64::from(self.edited) << 2 | u64::from(self.deleting) << 1;
-        visitor.value(flags | u64::from(self.born == now));
+        visitor.value(flags);
+        visitor.time(time(self.born));
     }
 }
 
-impl Claim {
-    pub fn walk(&self, visitor: &mut impl Visitor) {
+impl Walk for Dv {
+    fn walk(&self, visitor: &mut impl Visitor) {
+        visitor.id(self.id);
+        visitor.value(self.populator.map_or(0, |path| 1 + u64::from(path)) << 8 | self.phase as u64);
+    }
+}
+
+impl Walk for Claim {
+    fn walk(&self, visitor: &mut impl Visitor) {
         visitor.id(self.id);
         visitor.id(self.owner);
         let flags = [
@@ -64,8 +89,8 @@ impl Claim {
     }
 }
 
-impl Pod {
-    pub fn walk(&self, now: Timestamp, visitor: &mut impl Visitor) {
+impl Walk for Pod {
+    fn walk(&self, visitor: &mut impl Visitor) {
         visitor.id(self.id);
         match self.role {
             Role::Own { .. } => visitor.value(1),
@@ -82,16 +107,33 @@ impl Pod {
         let flags = (self.phase as u64) << 16 | self.node.map_or(0, |node| u64::from(node) + 1) << 8;
         visitor.value(flags | u64::from(self.unschedulable) << 1 | u64::from(self.deleting));
         if let Some(body) = &self.body {
-            body.tokens.walk(now, visitor);
+            visitor.outline(&body.outline);
         }
     }
 }
 
-impl Seen {
-    pub fn walk(&self, now: u8, visitor: &mut impl Visitor) {
+impl Walk for Volume {
+    fn walk(&self, visitor: &mut impl Visitor) {
+        visitor.id(self.made_for);
+        visitor.id(self.claim);
+        visitor.value(self.node.into());
+    }
+}
+
+impl Walk for Binding {
+    fn walk(&self, visitor: &mut impl Visitor) {
+        visitor.id(self.pod);
+        visitor.value(u64::from(self.node) << 16 | u64::from(self.claims));
+        visitor.value(self.todo.len() as u64);
+        self.todo.iter().for_each(|claim| visitor.id(*claim));
+    }
+}
+
+impl Walk for Seen {
+    fn walk(&self, visitor: &mut impl Visitor) {
         match self {
             Self::Vm(vm) => vm.walk(visitor),
-            Self::Vmi(vmi) => vmi.walk(now, visitor),
+            Self::Vmi(vmi) => vmi.walk(visitor),
             Self::Dv(id, phase) => {
                 visitor.id(*id);
                 visitor.value(*phase as u64);
@@ -105,22 +147,31 @@ impl Seen {
                 visitor
                     .value(bits << 16 | (claim.phase as u64) << 8 | claim.node.map_or(0, |node| u64::from(node) + 1));
             }
-            Self::Pod(SeenPod(pod)) => pod.walk(time(now), visitor),
+            Self::Pod(SeenPod(pod)) => pod.walk(visitor),
         }
     }
 }
 
-impl Request {
-    pub fn walk(&self, now: Timestamp, visitor: &mut impl Visitor) {
+impl Walk for Replica {
+    fn walk(&self, visitor: &mut impl Visitor) {
+        self.at.iter().for_each(|at| visitor.value((*at).into()));
+        self.minds.walk(visitor);
+        let standings = self.standings.iter();
+        standings.for_each(|of| visitor.value(standing(of.as_ref())));
+    }
+}
+
+impl Walk for Request {
+    fn walk(&self, visitor: &mut impl Visitor) {
         visitor.value(u64::from(self.subject));
         match &self.act {
-            Act::Create(body) => body.tokens.walk(now, visitor),
+            Act::Create(body) => visitor.outline(&body.outline),
             Act::Delete { meant, uid } => {
                 visitor.id(*meant);
-                visitor.value(u64::from(uid.is_some()));
+                visitor.value(u64::from(uid.is_some()) << 1 | u64::from(self.turn.taken.awaits_node));
                 if let Effect::Delete {
                     replaced, next_attempt, ..
-                } = self.turn.effect
+                } = *self.turn.effect()
                 {
                     visitor.value(u64::from(replaced) << 32 | next_attempt.map_or(0, u64::from));
                 }

@@ -1,23 +1,22 @@
 //! One turn of the product on what a replica sees, remembered by its input.
 
-use super::canon::{Digest, Tokens, Visitor};
+use super::canon::{Digest, Outline, Visitor, Walk};
 use super::identity;
+use super::memo::Memo;
 use super::models::Model;
 use super::objects::{Body, Id, KINDS};
 use super::render;
 use super::rules;
 use super::seen::{Seen, Table};
 use super::state::{Positions, Request, State};
-use first_consumer::decide::{self, Decision, Effect, Settings, Turn};
-use first_consumer::index::{Index, Standing};
+use first_consumer::decide::{self, Effect, Settings, Turn};
+use first_consumer::index::Index;
 use first_consumer::memory::{Memory, Outcome, Wishes};
-use first_consumer::name::Key;
-use first_consumer::observe::Observed;
+use first_consumer::name::{Key, Uid};
 use k8s_openapi::jiff::Timestamp;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
-use std::sync::Arc;
 
 /// What decides: the product, or in tests one that was broken on purpose.
 pub trait Brain {
@@ -42,20 +41,20 @@ impl Brain for Product {}
 #[derive(Debug)]
 pub struct Remembered {
     pub memory: Memory,
-    pub tokens: Tokens,
+    pub outline: Outline,
 }
 
 impl Remembered {
     /// Keeps what matters. `needed_since` counts only for a VM that waits for virt-controller to make its VMI, which here
     /// it always does; and a memory that holds nothing but whom it is about is as good as none.
-    pub fn new(mut memory: Memory) -> Arc<Self> {
+    pub fn new(mut memory: Memory) -> Rc<Self> {
         memory.needed_since = None;
         let mut text = format!("{memory:?}");
         if essence(&text) == essence(&format!("{:?}", Memory::default())) {
             text = String::new();
         }
-        let tokens = Tokens::of(&text);
-        Arc::new(Self { memory, tokens })
+        let outline = Outline::of_text(&text);
+        Rc::new(Self { memory, outline })
     }
 }
 
@@ -67,7 +66,7 @@ fn essence(text: &str) -> &str {
 /// What a replica knows of a subject, and what it is waiting for.
 #[derive(Clone, Debug)]
 pub struct Mind {
-    pub memory: Arc<Remembered>,
+    pub memory: Rc<Remembered>,
     pub request: Option<Request>,
     /// What the rules count beside it.
     pub tally: Tally,
@@ -107,54 +106,94 @@ impl Mind {
             tally: Tally::default(),
         }
     }
+}
 
-    pub fn walk(&self, now: Timestamp, visitor: &mut impl Visitor) {
-        self.memory.tokens.walk(now, visitor);
-        visitor.value(u64::from(self.request.is_some()));
-        if let Some(request) = &self.request {
-            request.walk(now, visitor);
-        }
-        let Tally {
-            owner,
-            made,
-            lately,
-            replaced,
-            wishes,
-        } = self.tally;
-        visitor.value(u64::from(made) << 2 | u64::from(lately) << 1 | u64::from(replaced));
-        let claims = wishes.iter().flat_map(|wishes| wishes.claims).flatten();
-        owner.into_iter().chain(claims).for_each(|id| visitor.id(id));
-        visitor.value(wishes.map_or(0, |wishes| {
+impl Walk for Mind {
+    fn walk(&self, visitor: &mut impl Visitor) {
+        visitor.outline(&self.memory.outline);
+        self.request.walk(visitor);
+        self.tally.walk(visitor);
+    }
+}
+
+impl Tally {
+    /// Enters it into a digest as it stands.
+    fn enter(&self, digest: &mut Digest) {
+        digest.push(u64::from(self.made) << 2 | u64::from(self.lately) << 1 | u64::from(self.replaced));
+        let id = |id: Option<Id>| id.map_or(0, |id| (1 + id.place() as u64) << 8 | u64::from(id.life));
+        digest.push(id(self.owner));
+        digest.push(self.wishes.map_or(0, |wishes| {
             (2 + u64::from(wishes.taken)) << 1 | u64::from(wishes.edited)
         }));
+        let claims = self.wishes.into_iter().flat_map(|wishes| wishes.claims);
+        claims.for_each(|claim| digest.push(id(claim)));
     }
+}
 
-    /// Notes what came of a request.
-    pub fn record(&mut self, outcome: Outcome, acted: &Acted, now: Timestamp) {
-        let mut memory = self.memory.memory.clone();
-        memory.record(outcome, &acted.observed, now);
-        self.memory = Remembered::new(memory);
+impl Walk for Tally {
+    fn walk(&self, visitor: &mut impl Visitor) {
+        visitor.value(u64::from(self.made) << 2 | u64::from(self.lately) << 1 | u64::from(self.replaced));
+        let wishes = self.wishes.map_or(0, |wishes| {
+            (2 + u64::from(wishes.taken)) << 1 | u64::from(wishes.edited)
+        });
+        visitor.value(wishes);
+        let claims = self.wishes.iter().flat_map(|wishes| wishes.claims);
+        for id in [self.owner].into_iter().chain(claims) {
+            match id {
+                Some(id) => visitor.id(id),
+                None => visitor.value(0),
+            }
+        }
     }
+}
+
+/// A turn of the product, whatever the rules have counted.
+#[derive(Debug)]
+pub struct Taken {
+    pub turn: Turn,
+    /// The body of the pod that is to be made.
+    pub body: Option<Rc<Body>>,
+    /// What is remembered after it.
+    pub memory: Rc<Remembered>,
+    /// How a process that has just started would decide otherwise.
+    pub restart: Option<String>,
+    /// Whether the scheduler may choose a node for the pod that is seen.
+    pub awaits_node: bool,
+    /// Tells what comes of it from what comes of other turns, whatever they saw.
+    outcome: u128,
 }
 
 /// What a turn came to.
 #[derive(Debug)]
 pub struct Acted {
-    pub observed: Observed,
-    pub decision: Decision,
-    /// The request, if one is sent.
-    pub effect: Effect,
-    /// The body of the pod that is to be made.
-    pub body: Option<Arc<Body>>,
-    /// What is remembered after it.
-    pub memory: Arc<Remembered>,
+    pub taken: Rc<Taken>,
     pub tally: Tally,
-    /// What others have to know of it.
-    pub standing: Option<Standing>,
     /// The rule that it breaks.
     pub broken: Option<String>,
     /// Tells what comes of it from what comes of other turns, whatever they saw.
     pub outcome: u128,
+}
+
+impl Acted {
+    /// The request, if one is sent.
+    pub fn effect(&self) -> &Effect {
+        &self.taken.turn.effect
+    }
+}
+
+/// What the API server says to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Answer {
+    /// It has made this pod.
+    Created(Id),
+    /// This pod is gone, or was gone already.
+    Deleted(Id),
+    /// 409: another pod has the name.
+    Conflict,
+    /// Quota.
+    Refused,
+    /// None in time.
+    None,
 }
 
 /// Turns by their input; `None` if nothing comes of one.
@@ -163,8 +202,12 @@ pub struct Minds<'a> {
     pub brain: &'a dyn Brain,
     fixture: Index,
     views: RefCell<HashMap<Seen, render::View>>,
-    indexes: RefCell<HashMap<u128, Rc<Index>>>,
-    turns: RefCell<HashMap<u128, Option<Arc<Acted>>>>,
+    indexes: Memo<Rc<Index>>,
+    turns: Memo<Option<Rc<Acted>>>,
+    taken: Memo<Rc<Taken>>,
+    /// Decisions of processes that have just started.
+    fresh: Memo<Rc<Turn>>,
+    learned: RefCell<HashMap<(u128, Answer, u8), Rc<Remembered>>>,
 }
 
 impl<'a> Minds<'a> {
@@ -174,60 +217,95 @@ impl<'a> Minds<'a> {
             brain,
             fixture: render::fixture(model),
             views: RefCell::default(),
-            indexes: RefCell::default(),
-            turns: RefCell::default(),
+            indexes: Memo::default(),
+            turns: Memo::default(),
+            taken: Memo::default(),
+            fresh: Memo::default(),
+            learned: RefCell::default(),
         }
     }
 
-    /// How many different turns were taken.
+    /// How many different turns the product has taken.
     pub fn turns(&self) -> usize {
-        self.turns.borrow().len()
+        self.taken.len()
+    }
+
+    /// What is remembered after the answer to a turn's request.
+    pub fn learn(&self, acted: &Acted, answer: Answer, state: &State) -> Rc<Remembered> {
+        let key = (acted.outcome, answer, state.now);
+        if let Some(known) = self.learned.borrow().get(&key) {
+            return Rc::clone(known);
+        }
+        let (replaced, next_attempt) = match *acted.effect() {
+            Effect::Delete {
+                replaced, next_attempt, ..
+            } => (replaced, next_attempt),
+            _ => (false, None),
+        };
+        let outcome = match answer {
+            Answer::Created(id) => {
+                let object = state.pod(id).map(render::pod_object);
+                Outcome::Created(Box::new(
+                    object.and_then(|object| render::parse(&object)).unwrap_or_default(),
+                ))
+            }
+            Answer::Refused => Outcome::Refused("exceeded quota".into()),
+            Answer::Conflict => Outcome::Unanswered("Conflict".into()),
+            Answer::None => Outcome::Unanswered("no answer".into()),
+            Answer::Deleted(id) => Outcome::Deleted {
+                held: false,
+                uid: Uid::from(&*id.uid()),
+                replaced,
+                next_attempt,
+            },
+        };
+        let mut memory = acted.taken.memory.memory.clone();
+        memory.record(outcome, &acted.taken.turn.observed, state.time());
+        let learned = Remembered::new(memory);
+        self.learned.borrow_mut().insert(key, Rc::clone(&learned));
+        learned
     }
 
     /// What comes of a turn at these positions; `None` if it neither writes nor remembers anything new.
-    pub fn turn(&self, state: &State, replica: usize, vm: usize, at: Positions) -> Option<Arc<Acted>> {
+    pub fn turn(&self, state: &State, replica: usize, vm: usize, at: Positions) -> Option<Rc<Acted>> {
         let mind = &state.replicas[replica].minds[vm];
         let tables: [&Table; KINDS.len()] = std::array::from_fn(|kind| &*state.history[kind][usize::from(at[kind])]);
         let mut digest = Digest::default();
         for table in tables {
-            push(&mut digest, table.digest);
+            digest.push_whole(table.outline.exact);
         }
         let index_key = digest.done();
-        push(&mut digest, mind.memory.tokens.digest);
-        let tally = mind.tally;
-        digest.push(u64::from(tally.made) << 2 | u64::from(tally.lately) << 1 | u64::from(tally.replaced));
-        digest.push(
-            tally
-                .owner
-                .map_or(0, |owner| ((1 + owner.place() as u64) << 8) | u64::from(owner.life)),
-        );
-        digest.push(identity::digest(&tally.wishes));
-        digest.push((vm as u64) << 8 | u64::from(state.now));
         let standings = &state.replicas[replica].standings;
         for standing in standings {
             digest.push(identity::standing(standing.as_ref()));
         }
-        let key = digest.done();
-        if let Some(known) = self.turns.borrow().get(&key) {
-            return known.clone();
-        }
-        let index = self.index(index_key, tables);
-        let acted = if standings.iter().any(Option::is_some) {
-            let mut index = (*index).clone();
-            for (vm, standing) in standings.iter().enumerate() {
-                index.note(&render::subject(vm), standing.clone());
-            }
-            self.take(&index, state, (replica, vm), tables)
-        } else {
-            self.take(&index, state, (replica, vm), tables)
-        };
-        self.turns.borrow_mut().insert(key, acted.clone());
-        acted
+        digest.push((vm as u64) << 8 | u64::from(state.now));
+        let sight_key = digest.done();
+        digest.push_whole(mind.memory.outline.exact);
+        let input_key = digest.done();
+        mind.tally.enter(&mut digest);
+        self.turns.get(digest.done(), || {
+            let taken = self.taken.get(input_key, || {
+                let mut index = self.index(index_key, tables);
+                if standings.iter().any(Option::is_some) {
+                    let index = Rc::make_mut(&mut index);
+                    for (vm, standing) in standings.iter().enumerate() {
+                        index.note(&render::subject(vm), standing.clone());
+                    }
+                }
+                Rc::new(self.take(&index, sight_key, &mind.memory.memory, vm, state.time()))
+            });
+            let acted = self.judge(taken, mind, vm, tables, state.time());
+            let news = acted.broken.is_some()
+                || *acted.effect() != Effect::Nothing
+                || acted.taken.memory.outline.exact != mind.memory.outline.exact
+                || acted.taken.turn.standing != standings[vm];
+            news.then(|| Rc::new(acted))
+        })
     }
 
     fn index(&self, key: u128, tables: [&Table; KINDS.len()]) -> Rc<Index> {
-        let known = self.indexes.borrow().get(&key).cloned();
-        known.unwrap_or_else(|| {
+        self.indexes.get(key, || {
             let mut index = self.fixture.clone();
             for seen in tables.iter().flat_map(|table| &table.objects) {
                 let known = self.views.borrow().get(seen).cloned();
@@ -240,94 +318,70 @@ impl<'a> Minds<'a> {
                     view.apply(&mut index);
                 }
             }
-            let index = Rc::new(index);
-            self.indexes.borrow_mut().insert(key, Rc::clone(&index));
-            index
+            Rc::new(index)
         })
     }
 
-    fn take(
-        &self,
-        index: &Index,
-        state: &State,
-        (replica, vm): (usize, usize),
-        tables: [&Table; KINDS.len()],
-    ) -> Option<Arc<Acted>> {
-        let replica = &state.replicas[replica];
-        let mind = &replica.minds[vm];
-        let (subject, now) = (render::subject(vm), state.time());
-        let mut memory = mind.memory.memory.clone();
-        let turn = self.brain.turn(index, &subject, &self.model.settings, &mut memory, now);
+    /// Has the product take a turn, and a process that has just started another.
+    fn take(&self, index: &Index, sight_key: u128, memory: &Memory, vm: usize, now: Timestamp) -> Taken {
+        let subject = render::subject(vm);
+        let settings = &self.model.settings;
+        let mut memory = memory.clone();
+        let mut turn = self.brain.turn(index, &subject, settings, &mut memory, now);
+        let fresh = self.fresh.get(sight_key, || {
+            let mut memory = Memory::default();
+            Rc::new(self.brain.turn(index, &subject, settings, &mut memory, now))
+        });
+        let restart = rules::of_restart(&turn, &memory, &fresh, now);
+        // Where nobody is kept apart, nobody asks.
+        turn.standing = turn.standing.filter(|_| self.model.apart);
+        let observed = &turn.observed;
+        // As the worker does: what is gone needs no memory.
+        if turn.effect == Effect::Nothing && observed.owner.is_none() && observed.own_pod().is_none() {
+            memory = Memory::default();
+        }
+        let memory = Remembered::new(memory);
+        let (body, flags) = match &turn.effect {
+            Effect::Create(pod) => (render::body(&subject, pod).map(Rc::new), String::new()),
+            Effect::Delete { .. } => (None, format!("{:?}", turn.effect)),
+            Effect::Nothing | Effect::Expand { .. } => (None, String::new()),
+        };
+        let (standing, wishes) = (&turn.standing, Wishes::of(observed));
+        let awaits_node = observed.awaits_node();
+        let mut outcome = Digest::default();
+        outcome.push_text(&format!("{flags}{standing:?}{wishes:?}{awaits_node}"));
+        outcome.push_whole(memory.outline.exact);
+        outcome.push_whole(body.as_ref().map_or(0, |body| body.outline.exact));
+        Taken {
+            turn,
+            body,
+            memory,
+            restart,
+            awaits_node,
+            outcome: outcome.done(),
+        }
+    }
+
+    /// Counts on, and asks the rules.
+    fn judge(&self, taken: Rc<Taken>, mind: &Mind, vm: usize, tables: [&Table; KINDS.len()], now: Timestamp) -> Acted {
         let sight = rules::Sight::new(self.model, vm, tables);
         let mut tally = sight.tally(mind.tally);
-        let broken = rules::of_turn(&sight, &turn, tally, &memory, now).or_else(|| {
-            let mut fresh = Memory::default();
-            let again = self.brain.turn(index, &subject, &self.model.settings, &mut fresh, now);
-            rules::of_restart(&turn, &memory, &again, now)
-        });
-        let Turn {
-            observed,
-            decision,
-            effect,
-            standing,
-        } = turn;
-        if matches!(effect, Effect::Create(_)) {
+        let broken = rules::of_turn(&sight, &taken.turn, tally, &taken.memory.memory, now);
+        let broken = broken.or_else(|| taken.restart.clone());
+        if matches!(taken.turn.effect, Effect::Create(_)) {
             let wishes = Some(sight.wishes());
             tally.replaced &= tally.wishes != wishes;
             tally.wishes = wishes;
         }
-        // Where nobody is kept apart, nobody asks.
-        let standing = standing.filter(|_| self.model.apart);
-        // As the worker does: what is gone needs no memory.
-        if effect == Effect::Nothing && observed.owner.is_none() && observed.own_pod().is_none() {
-            memory = Memory::default();
-        }
-        let memory = Remembered::new(memory);
-        let idle = effect == Effect::Nothing
-            && memory.tokens.digest == mind.memory.tokens.digest
-            && standing == replica.standings[vm];
-        if idle && broken.is_none() {
-            return None;
-        }
-        let body = match &effect {
-            Effect::Create(pod) => Some(Arc::new(Body {
-                tokens: Tokens::of(&pod.to_string()),
-                owner: pod["metadata"]["ownerReferences"][0]["uid"].as_str().and_then(Id::of)?,
-                value: (**pod).clone(),
-            })),
-            _ => None,
-        };
-        let flags = match &effect {
-            Effect::Delete { .. } => format!("{effect:?}"),
-            Effect::Nothing | Effect::Create(_) | Effect::Expand { .. } => String::new(),
-        };
         let mut outcome = Digest::default();
-        push(
-            &mut outcome,
-            Digest::text(&format!(
-                "{flags}{tally:?}{standing:?}{:?}{broken:?}",
-                Wishes::of(&observed)
-            )),
-        );
-        push(&mut outcome, memory.tokens.digest);
-        push(&mut outcome, body.as_ref().map_or(0, |body| body.tokens.digest));
-        Some(Arc::new(Acted {
-            outcome: outcome.done(),
-            observed,
-            decision,
-            effect,
-            body,
-            memory,
+        outcome.push_whole(taken.outcome);
+        tally.enter(&mut outcome);
+        outcome.push_text(broken.as_deref().unwrap_or_default());
+        Acted {
+            taken,
             tally,
-            standing,
             broken,
-        }))
-    }
-}
-
-fn push(digest: &mut Digest, value: u128) {
-    #[allow(clippy::cast_possible_truncation, reason = "both halves are taken")]
-    for half in [value as u64, (value >> 64) as u64] {
-        digest.push(half);
+            outcome: outcome.done(),
+        }
     }
 }

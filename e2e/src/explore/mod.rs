@@ -12,7 +12,7 @@
 //! | `objects`, `seen`, `state` | objects in compact form, what we see of them, all of it with our replicas |
 //! | `canon`, `identity` | what makes two states one: UIDs by age, times as past, now and to come |
 //! | `render` | what we see, as the API objects that the product reads |
-//! | `mind` | one turn of the product on what a replica sees, remembered by its input |
+//! | `mind`, `memo` | one turn of the product on what a replica sees, remembered by its input |
 //! | `step` | every step that is possible, in words, too |
 //! | `neighbours`, `api`, `people` | taking a step |
 //! | `rules` | what must hold |
@@ -42,6 +42,7 @@
 mod api;
 mod canon;
 mod identity;
+mod memo;
 mod mind;
 pub mod models;
 mod neighbours;

@@ -1,12 +1,12 @@
 //! Objects in compact form.
 
-use super::canon::{MARK, Tokens};
+use super::canon::{MARK, Outline};
 use crate::world::{
     objects::{ClaimPhase, DvPhase, PodPhase, Worker},
     virt_controller::{VmiPhase, vm::RunStrategy},
 };
 use serde_json::Value;
-use std::sync::Arc;
+use std::rc::Rc;
 
 /// Kinds that change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -126,7 +126,7 @@ pub struct Claim {
     pub deleting: bool,
     pub populator: bool,
     pub worker_named: bool,
-    pub worker: Arc<Worker>,
+    pub worker: Rc<Worker>,
     pub knows_prime: bool,
 }
 
@@ -166,9 +166,13 @@ impl Role {
 #[derive(Debug)]
 pub struct Body {
     pub value: Value,
-    pub tokens: Tokens,
+    pub outline: Outline,
     /// Its owner.
     pub owner: Id,
+    /// Slots of the claims that it lists, as bits.
+    pub claims: u16,
+    /// It has another name than the fixed one.
+    pub twin: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -181,7 +185,7 @@ pub struct Pod {
     pub node: Option<u8>,
     pub unschedulable: bool,
     pub deleting: bool,
-    pub body: Option<Arc<Body>>,
+    pub body: Option<Rc<Body>>,
 }
 
 /// A binding cycle of the scheduler that has begun.

@@ -1,7 +1,8 @@
 //! What is seen, as the API objects that the product reads.
 
+use super::canon::Outline;
 use super::models::Model;
-use super::objects::{Id, Kind, Pod, Role, Vm, Vmi};
+use super::objects::{Body, Id, Kind, Pod, Role, Vm, Vmi};
 use super::seen::{Seen, SeenClaim, SeenPod};
 use super::state::time;
 use crate::world::objects::{ClaimPhase, DvPhase, Source};
@@ -208,6 +209,21 @@ fn claim_object(model: &Model, claim: &SeenClaim) -> Value {
         spec["volumeName"] = json!("pv");
     }
     json!({"metadata": meta, "spec": spec, "status": {"phase": claim.phase.as_str()}})
+}
+
+/// A pod that is to be made for a subject.
+pub fn body(subject: &Key, pod: &Value) -> Option<Body> {
+    let meta = &pod["metadata"];
+    let volumes = pod["spec"]["volumes"].as_array().into_iter().flatten();
+    let names = volumes.filter_map(|volume| volume["persistentVolumeClaim"]["claimName"].as_str());
+    let disks = names.filter_map(|name| (0..4).find(|disk| disk_name(*disk) == name));
+    Some(Body {
+        outline: Outline::of_text(&pod.to_string()),
+        owner: meta["ownerReferences"][0]["uid"].as_str().and_then(Id::of)?,
+        claims: disks.fold(0, |bits, disk| bits | 1 << (2 * disk)),
+        twin: meta["name"].as_str() != Some(&pod_name(subject)),
+        value: pod.clone(),
+    })
 }
 
 /// A pod as the API server has it.

@@ -1,12 +1,13 @@
 //! Breadth first through every state, with parent pointers, and the stories that they tell.
 
+use super::memo::Half;
 use super::mind::Brain;
 use super::models::Model;
 use super::rules;
-use super::state::State;
 use super::step::{Cost, Next, System};
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::fmt::{self, Write as _};
+use std::hash::BuildHasherDefault;
 use std::time::{Duration, Instant};
 
 /// What came of an exploration.
@@ -69,10 +70,13 @@ impl fmt::Display for Story {
 }
 
 /// More steps than any fair run needs before nothing is left to do.
-const SETTLES_WITHIN: usize = 300;
+const SETTLES_WITHIN: u16 = 300;
 
 /// More pods than a fair run may make for one VM without a disturbance.
 const MOST_PODS: u8 = 4;
+
+/// Nothing is left to do.
+const REST: u32 = u32::MAX;
 
 /// Visits every state of a model, up to `limit`, and stops at the first that breaks a rule.
 #[must_use]
@@ -81,9 +85,9 @@ pub fn explore(model: &Model, brain: &dyn Brain, limit: usize) -> Report {
     let system = System::new(model, brain);
     let mut run = Run {
         system: &system,
-        known: HashMap::new(),
+        known: HashMap::default(),
         parents: Vec::new(),
-        settled: [HashSet::new(), HashSet::new()],
+        fair: [Vec::new(), Vec::new()],
         steps: 0,
         depth: 0,
     };
@@ -100,21 +104,32 @@ pub fn explore(model: &Model, brain: &dyn Brain, limit: usize) -> Report {
     }
 }
 
-/// An order of the actors.
+/// An order of the actors in a fair run.
 #[derive(Clone, Copy, Debug)]
 enum Order {
     TurnsFirst,
     TurnsLast,
 }
 
+/// The step of a fair run from one state.
+#[derive(Clone, Copy)]
+struct Fair {
+    /// The state that it leads to, or [`REST`].
+    to: u32,
+    /// Which of the state's steps it is.
+    step: u16,
+    /// It sends a create.
+    creates: bool,
+}
+
 struct Run<'a> {
     system: &'a System<'a>,
     /// Digest to number.
-    known: HashMap<u128, u32>,
+    known: HashMap<u128, u32, BuildHasherDefault<Half>>,
     /// By number: the state it was reached from, and by which of its steps.
     parents: Vec<(u32, u16)>,
-    /// States from which a fair run comes to rest, by [`Order`].
-    settled: [HashSet<u128>; 2],
+    /// By [`Order`] and number, of the states whose steps have been taken.
+    fair: [Vec<Fair>; 2],
     steps: usize,
     depth: usize,
 }
@@ -123,119 +138,149 @@ impl Run<'_> {
     fn all(&mut self, limit: usize) -> Option<Story> {
         let first = self.system.model.start();
         let mut queue = VecDeque::new();
-        let digest = first.digest();
-        self.known.insert(digest, 0);
+        self.known.insert(first.digest(), 0);
         self.parents.push((0, 0));
-        queue.push_back((first, digest, 0, 0));
-        while let Some((state, digest, number, depth)) = queue.pop_front() {
+        queue.push_back((first, 0));
+        let mut look_at = 1 << 10;
+        for number in 0.. {
+            let Some((state, depth)) = queue.pop_front() else { break };
             self.depth = depth;
-            let others = self.system.others(&state);
-            if let Some((rule, tail)) = self.settle(&state, digest, &others) {
-                return Some(self.story(rule, number, tail));
+            let nexts = self.system.steps(&state);
+            let fair = [Order::TurnsFirst, Order::TurnsLast].map(|order| order.first(&nexts));
+            if fair == [None, None]
+                && let Some(rule) = rules::at_rest(self.system.model, &state)
+            {
+                return Some(self.story(rule, number, None));
             }
-            let turns = self.system.turns(&state, false);
-            for (at, next) in turns.into_iter().chain(others).enumerate() {
+            let creates = fair.map(|at| at.is_some_and(|at| nexts[at].step.creates()));
+            let mut numbers = Vec::with_capacity(nexts.len());
+            for (at, next) in nexts.into_iter().enumerate() {
                 self.steps += 1;
                 if let Some(rule) = next.broken {
-                    return Some(self.story(rule, number, vec![next.step.to_string()]));
+                    let mut story = self.story(rule, number, None);
+                    story.lines.push(next.step.to_string());
+                    return Some(story);
                 }
                 let new = u32::try_from(self.parents.len()).unwrap_or(u32::MAX);
-                let digest = next.state.digest();
-                let number_of = *self.known.entry(digest).or_insert(new);
+                let number_of = *self.known.entry(next.state.digest()).or_insert(new);
                 if number_of == new {
                     self.parents.push((number, u16::try_from(at).unwrap_or(u16::MAX)));
-                    queue.push_back((next.state, digest, new, depth + 1));
+                    queue.push_back((next.state, depth + 1));
                 }
+                numbers.push(number_of);
             }
-            if self.parents.len() >= limit {
-                return None;
+            for order in [Order::TurnsFirst, Order::TurnsLast] {
+                let at = fair[order as usize];
+                self.fair[order as usize].push(Fair {
+                    to: at.map_or(REST, |at| numbers[at]),
+                    step: at.map_or(0, |at| u16::try_from(at).unwrap_or(u16::MAX)),
+                    creates: creates[order as usize],
+                });
+            }
+            if queue.is_empty() || self.parents.len() >= limit || number == look_at {
+                look_at *= 2;
+                let story = [Order::TurnsFirst, Order::TurnsLast]
+                    .into_iter()
+                    .find_map(|order| self.restless(order));
+                if story.is_some() || self.parents.len() >= limit {
+                    return story;
+                }
             }
         }
         None
     }
 
-    /// Runs everybody fairly and without disturbances until nothing is left to do: with our turns first, and with our
-    /// turns last. The rule that this breaks, and the steps that show it. `others` are the state's steps that are no turns.
-    fn settle(&mut self, from: &State, digest: u128, others: &[Next]) -> Option<(String, Vec<String>)> {
-        [Order::TurnsFirst, Order::TurnsLast].into_iter().find_map(|order| {
-            if self.settled[order as usize].contains(&digest) {
-                return None;
-            }
-            let mut path = vec![digest];
-            let mut lines = vec!["-- from here on nothing disturbs --".to_owned()];
-            let broken = match self.fair(from, others, order) {
-                Some(next) => self.follow(next, order, &mut path, &mut lines),
-                None => rules::at_rest(self.system.model, from),
+    /// A fair run, as far as it is known, that does not come to rest.
+    fn restless(&self, order: Order) -> Option<Story> {
+        let steps = &self.fair[order as usize];
+        // By number: how far it is to the end, and how many pods are made on the way.
+        let mut ends: Vec<Option<(u16, u8)>> = vec![None; steps.len()];
+        let mut passed = vec![false; steps.len()];
+        let mut path = Vec::new();
+        for start in 0..steps.len() {
+            let mut at = start;
+            let (mut far, mut made) = loop {
+                // At rest, or its steps have not been taken yet.
+                if at >= steps.len() {
+                    break (0, 0);
+                }
+                if let Some(end) = ends[at] {
+                    break end;
+                }
+                if std::mem::replace(&mut passed[at], true) {
+                    break (SETTLES_WITHIN, 0);
+                }
+                path.push(at);
+                at = steps[at].to as usize;
             };
-            if broken.is_none() {
-                self.settled[order as usize].extend(path);
-            }
-            broken.map(|rule| (rule, lines))
-        })
-    }
-
-    /// Goes on after the first step of a fair run.
-    fn follow(&self, mut next: Next, order: Order, path: &mut Vec<u128>, lines: &mut Vec<String>) -> Option<String> {
-        let mut made = 0;
-        loop {
-            lines.push(next.step.to_string());
-            made += u8::from(next.step.creates());
-            if next.broken.is_some() {
-                return next.broken;
-            }
-            if made > MOST_PODS + self.system.model.budget {
-                return Some("growing gaps: pods are made and deleted for ever".to_owned());
-            }
-            let digest = next.state.digest();
-            if self.settled[order as usize].contains(&digest) {
-                return None;
-            }
-            path.push(digest);
-            if path.len() > SETTLES_WITHIN {
-                return Some("growing gaps: it never comes to rest".to_owned());
-            }
-            let others = self.system.others(&next.state);
-            match self.fair(&next.state, &others, order) {
-                Some(following) => next = following,
-                None => return rules::at_rest(self.system.model, &next.state),
+            while let Some(at) = path.pop() {
+                far += 1;
+                made += u8::from(steps[at].creates);
+                let rule = match () {
+                    () if made > MOST_PODS + self.system.model.budget => {
+                        "growing gaps: pods are made and deleted for ever"
+                    }
+                    () if far > SETTLES_WITHIN => "growing gaps: it never comes to rest",
+                    () => {
+                        ends[at] = Some((far, made));
+                        continue;
+                    }
+                };
+                return Some(self.story(rule.to_owned(), u32::try_from(at).unwrap_or(u32::MAX), Some(order)));
             }
         }
+        None
     }
 
-    /// The next step of a fair run.
-    fn fair(&self, state: &State, others: &[Next], order: Order) -> Option<Next> {
-        let mut free = others.iter().filter(|next| next.cost == Cost::Free);
-        let turns = || self.system.turns(state, true);
-        let free = match order {
-            Order::TurnsFirst => turns().into_iter().next().or_else(|| free.next().cloned()),
-            Order::TurnsLast => free.next_back().cloned().or_else(|| turns().pop()),
-        };
-        free.or_else(|| others.iter().find(|next| next.cost == Cost::Time).cloned())
-    }
-
-    /// How a state was reached, by taking its steps again.
-    fn story(&self, rule: String, number: u32, tail: Vec<String>) -> Story {
+    /// How a state was reached, by taking its steps again, and the fair run that begins there.
+    fn story(&self, rule: String, number: u32, then: Option<Order>) -> Story {
         let mut way = Vec::new();
         let mut at = number;
         while at != 0 {
             let (parent, step) = self.parents[at as usize];
-            way.push(usize::from(step));
+            way.push(step);
             at = parent;
+        }
+        way.reverse();
+        let disturbed = way.len();
+        let mut at = number;
+        while let Some(fair) = then.and_then(|order| self.fair[order as usize].get(at as usize)) {
+            if fair.to == REST || way.len() > disturbed + usize::from(SETTLES_WITHIN) {
+                break;
+            }
+            way.push(fair.step);
+            at = fair.to;
         }
         let mut state = self.system.model.start();
         let mut lines = Vec::new();
-        for step in way.into_iter().rev() {
-            let Some(next) = self.system.steps(&state).into_iter().nth(step) else {
+        for (at, step) in way.into_iter().enumerate() {
+            let Some(next) = self.system.steps(&state).into_iter().nth(usize::from(step)) else {
                 break;
             };
             let mut line = next.step.to_string();
             if next.cost == Cost::Disturbs {
                 let _ = write!(line, "   [disturbance]");
             }
+            if at == disturbed {
+                lines.push("-- from here on nothing disturbs --".to_owned());
+            }
             lines.push(line);
             state = next.state;
         }
-        lines.extend(tail);
         Story { rule, lines }
+    }
+}
+
+impl Order {
+    /// The next step of a fair run, among the steps of a state. Its turns see everything.
+    fn first(self, nexts: &[Next]) -> Option<usize> {
+        let is = |cost: Cost| move |next: &Next| next.cost == cost;
+        let turn = is(Cost::Turn { fair: true });
+        let free = |next: &Next| matches!(next.cost, Cost::Free | Cost::Unseen);
+        let at = match self {
+            Self::TurnsFirst => nexts.iter().position(turn).or_else(|| nexts.iter().position(free)),
+            Self::TurnsLast => nexts.iter().rposition(free).or_else(|| nexts.iter().rposition(turn)),
+        };
+        at.or_else(|| nexts.iter().position(is(Cost::Time)))
     }
 }

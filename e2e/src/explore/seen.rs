@@ -1,6 +1,6 @@
 //! What is seen of the objects: as far as the product reads them, so that what is no news to it is no step.
 
-use super::canon::Digest;
+use super::canon::Outline;
 use super::objects::{Id, Kind, Pod, Role, Vm, Vmi};
 use super::state::State;
 use crate::world::objects::{ClaimPhase, DvPhase, PodPhase};
@@ -53,7 +53,7 @@ impl Hash for SeenPod {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         self.0.id.hash(hasher);
         (self.0.phase, self.0.node, self.0.unschedulable, self.0.deleting).hash(hasher);
-        self.0.body.as_ref().map(|body| body.tokens.digest).hash(hasher);
+        self.0.body.as_ref().map(|body| body.outline.exact).hash(hasher);
     }
 }
 
@@ -61,22 +61,13 @@ impl Hash for SeenPod {
 #[derive(Debug)]
 pub struct Table {
     pub objects: Vec<Seen>,
-    /// Of the objects as they stand.
-    pub digest: u128,
+    pub outline: Outline,
 }
 
 impl Table {
     pub fn new(objects: Vec<Seen>) -> Self {
-        let mut low = std::hash::DefaultHasher::new();
-        objects.hash(&mut low);
-        let mut digest = Digest::default();
-        digest.push(low.finish());
-        objects.len().hash(&mut low);
-        digest.push(low.finish());
-        Self {
-            objects,
-            digest: digest.done(),
-        }
+        let outline = Outline::of(&objects);
+        Self { objects, outline }
     }
 }
 
@@ -110,7 +101,12 @@ impl State {
                     })
                     .collect()
             }
-            Kind::Pod => self.pods.iter().map(|pod| Seen::Pod(SeenPod(pod.seen()))).collect(),
+            Kind::Pod => {
+                // Workers are asked for where they fill the claim itself (row 10).
+                let of_prime = |pod: &&Pod| matches!(pod.role, Role::Worker { claim } if claim.slot % 2 == 1);
+                let pods = self.pods.iter().filter(|pod| !of_prime(pod));
+                pods.map(|pod| Seen::Pod(SeenPod(pod.seen()))).collect()
+            }
         }
     }
 }
@@ -132,8 +128,8 @@ impl Pod {
     }
 }
 
-/// A phase as far as the product tells phases apart.
-fn visible(phase: DvPhase) -> DvPhase {
+/// A phase as far as the product and virt-controller tell phases apart.
+pub fn visible(phase: DvPhase) -> DvPhase {
     match phase {
         DvPhase::Unset
         | DvPhase::Pending

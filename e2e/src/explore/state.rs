@@ -1,13 +1,12 @@
 //! The state: objects in compact form, what is seen of them, our replicas.
 
-use super::canon::{Digest, Lives, Renamed, Visitor};
-use super::identity;
+use super::canon::{Digest, Lives, Outline, Shared};
 use super::mind::{Acted, Mind};
 use super::objects::{Binding, Body, Claim, Dv, Id, KINDS, Kind, Pod, Vm, Vmi, Volume};
 use super::seen::Table;
 use first_consumer::index::Standing;
 use k8s_openapi::jiff::Timestamp;
-use std::sync::Arc;
+use std::rc::Rc;
 
 /// Where in each kind's history a replica is at least.
 pub type Positions = [u8; KINDS.len()];
@@ -27,12 +26,12 @@ pub struct Replica {
 pub struct Request {
     pub subject: u8,
     pub act: Act,
-    pub turn: Arc<Acted>,
+    pub turn: Rc<Acted>,
 }
 
 #[derive(Clone, Debug)]
 pub enum Act {
-    Create(Arc<Body>),
+    Create(Rc<Body>),
     /// `uid`: the precondition, if there is one.
     Delete {
         meant: Id,
@@ -45,21 +44,21 @@ pub enum Act {
 pub struct State {
     /// In jumps.
     pub now: u8,
-    pub vms: Vec<Option<Vm>>,
-    pub vmis: Vec<Option<Vmi>>,
-    pub dvs: Vec<Option<Dv>>,
+    pub vms: Shared<Vec<Option<Vm>>>,
+    pub vmis: Shared<Vec<Option<Vmi>>>,
+    pub dvs: Shared<Vec<Option<Dv>>>,
     /// Two a disk.
-    pub claims: Vec<Option<Claim>>,
-    pub pods: Vec<Pod>,
-    pub volumes: Vec<Volume>,
-    pub bindings: Vec<Binding>,
+    pub claims: Shared<Vec<Option<Claim>>>,
+    pub pods: Shared<Vec<Pod>>,
+    pub volumes: Shared<Vec<Volume>>,
+    pub bindings: Shared<Vec<Binding>>,
     /// Disks that have not been made yet for the first time, as bits.
     pub awaited: u8,
     /// By kind: from the oldest version that a replica may still see to the newest.
-    pub history: [Vec<Arc<Table>>; KINDS.len()],
-    pub replicas: Vec<Replica>,
+    pub history: [Rc<Vec<Rc<Table>>>; KINDS.len()],
+    pub replicas: Shared<Vec<Replica>>,
     /// Requests that nobody waits for any more, and that may still arrive.
-    pub strays: Vec<Request>,
+    pub strays: Shared<Vec<Request>>,
     /// How many disturbances may still happen.
     pub budget: u8,
 }
@@ -86,7 +85,7 @@ impl State {
     /// The UID of a new object of this name.
     pub fn fresh(&self, kind: Kind, slot: usize) -> Id {
         let mut lives = Lives::default();
-        self.walk(&mut lives);
+        self.outlines(|part| lives.note(part));
         let id = Id::new(kind, slot, 0);
         Id {
             life: lives.next(id),
@@ -97,89 +96,72 @@ impl State {
     /// The state's identity.
     pub fn digest(&self) -> u128 {
         let mut lives = Lives::default();
-        self.walk(&mut lives);
-        let mut renamed = Renamed {
-            lives: &lives,
-            digest: Digest::default(),
-        };
-        self.walk(&mut renamed);
-        renamed.digest.done()
+        self.outlines(|part| lives.note(part));
+        let now = self.time();
+        let mut digest = Digest::default();
+        digest.push(u64::from(self.awaited) << 8 | u64::from(self.budget));
+        let lengths = self.history.iter().map(|history| history.len() as u64);
+        lengths.for_each(|length| digest.push(length));
+        self.outlines(|part| part.enter(&lives, now, &mut digest));
+        digest.done()
     }
 
-    /// Enters what has changed into the history, and forgets what every replica has passed.
-    pub fn publish(&mut self, lag: u8) {
+    /// Enters what has changed since `before` into the history, and forgets what every replica has passed.
+    pub fn publish(&mut self, lag: u8, before: Option<&Self>) {
         for (at, kind) in KINDS.into_iter().enumerate() {
+            if before.is_some_and(|before| self.shares(kind, before)) {
+                continue;
+            }
             let objects = self.seen(kind);
             if self.history[at].last().is_none_or(|last| last.objects != objects) {
-                self.history[at].push(Arc::new(Table::new(objects)));
+                Rc::make_mut(&mut self.history[at]).push(Rc::new(Table::new(objects)));
             }
         }
-        for (kind, history) in self.history.iter_mut().enumerate() {
-            let newest = u8::try_from(history.len() - 1).unwrap_or(u8::MAX);
-            for replica in &mut self.replicas {
-                replica.at[kind] = replica.at[kind].max(newest.saturating_sub(lag));
+        for kind in 0..KINDS.len() {
+            let newest = u8::try_from(self.history[kind].len() - 1).unwrap_or(u8::MAX);
+            let oldest = newest.saturating_sub(lag);
+            if self.replicas.iter().any(|replica| replica.at[kind] < oldest) {
+                for replica in self.replicas.iter_mut() {
+                    replica.at[kind] = replica.at[kind].max(oldest);
+                }
             }
             let passed = self.replicas.iter().map(|replica| replica.at[kind]).min().unwrap_or(0);
-            history.drain(..usize::from(passed));
-            for replica in &mut self.replicas {
-                replica.at[kind] -= passed;
+            if passed > 0 {
+                Rc::make_mut(&mut self.history[kind]).drain(..usize::from(passed));
+                for replica in self.replicas.iter_mut() {
+                    replica.at[kind] -= passed;
+                }
             }
         }
     }
 
-    /// Visits everything that its identity depends on.
-    pub fn walk(&self, visitor: &mut impl Visitor) {
-        let now = self.time();
-        for vm in self.vms.iter().flatten() {
-            vm.walk(visitor);
+    /// Whether no object of a kind has been touched.
+    fn shares(&self, kind: Kind, before: &Self) -> bool {
+        match kind {
+            Kind::Vm => self.vms.is(&before.vms),
+            Kind::Vmi => self.vmis.is(&before.vmis),
+            Kind::Dv => self.dvs.is(&before.dvs),
+            Kind::Claim => self.claims.is(&before.claims),
+            Kind::Pod => self.pods.is(&before.pods),
         }
-        visitor.value(1);
-        for vmi in self.vmis.iter().flatten() {
-            vmi.walk(self.now, visitor);
-        }
-        visitor.value(2);
-        for dv in self.dvs.iter().flatten() {
-            visitor.id(dv.id);
-            visitor.value(dv.populator.map_or(0, |path| 1 + u64::from(path)) << 8 | dv.phase as u64);
-        }
-        visitor.value(3);
-        for claim in self.claims.iter().flatten() {
-            claim.walk(visitor);
-        }
-        visitor.value(4);
-        for pod in &self.pods {
-            pod.walk(now, visitor);
-        }
-        visitor.value(5);
-        for volume in &self.volumes {
-            visitor.id(volume.made_for);
-            visitor.id(volume.claim);
-            visitor.value(volume.node.into());
-        }
-        visitor.value(6);
-        for binding in &self.bindings {
-            visitor.id(binding.pod);
-            visitor.value(u64::from(binding.node) << 16 | u64::from(binding.claims));
-            visitor.value(binding.todo.len() as u64);
-            binding.todo.iter().for_each(|claim| visitor.id(*claim));
-        }
-        visitor.value(u64::from(self.awaited) << 8 | u64::from(self.budget));
+    }
+
+    /// Shows every part on which its identity depends.
+    fn outlines(&self, mut show: impl FnMut(&Outline)) {
+        show(self.vms.outline());
+        show(self.vmis.outline());
+        show(self.dvs.outline());
+        show(self.claims.outline());
+        show(self.pods.outline());
+        show(self.volumes.outline());
+        show(self.bindings.outline());
+        show(self.replicas.outline());
+        show(self.strays.outline());
         for history in &self.history {
-            visitor.value(history.len() as u64);
             // The newest version is what the objects above say.
-            for table in history.iter().rev().skip(1) {
-                visitor.value(table.objects.len() as u64);
-                table.objects.iter().for_each(|object| object.walk(self.now, visitor));
-            }
+            let older = history.iter().rev().skip(1);
+            older.for_each(|table| show(&table.outline));
         }
-        for replica in &self.replicas {
-            replica.at.iter().for_each(|at| visitor.value((*at).into()));
-            replica.minds.iter().for_each(|mind| mind.walk(now, visitor));
-            for standing in &replica.standings {
-                visitor.value(identity::standing(standing.as_ref()));
-            }
-        }
-        self.strays.iter().for_each(|request| request.walk(now, visitor));
     }
 }
 

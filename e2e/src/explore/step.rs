@@ -1,6 +1,7 @@
 //! Every step that is possible in a state.
 
 use super::api;
+use super::memo::Habits;
 use super::mind::{Acted, Brain, Minds};
 use super::models::Model;
 use super::neighbours;
@@ -10,13 +11,17 @@ use super::render;
 use super::state::{Positions, State};
 use first_consumer::decide::Effect;
 use std::fmt;
-use std::sync::Arc;
+use std::rc::Rc;
 
 /// What a step costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cost {
     /// Happens by itself sooner or later.
     Free,
+    /// So does this, and nobody but who does it can tell when: see [`System::steps`].
+    Unseen,
+    /// So does a turn of ours. `fair`: this is what a replica decides that sees everything.
+    Turn { fair: bool },
     /// Time passes, which it does when nothing else is left to do.
     Time,
     /// May happen or not.
@@ -31,7 +36,7 @@ pub enum Step {
     /// Somebody did something to an object.
     Did(&'static str, Option<Id>),
     /// A replica took a turn for a subject at these positions.
-    Turn(usize, usize, Arc<Acted>, [(u8, u8); KINDS.len()]),
+    Turn(usize, usize, Rc<Acted>, [(u8, u8); KINDS.len()]),
     /// Something became of the request of this replica for this subject.
     Request(usize, usize, &'static str),
     /// Something became of a request that nobody waits for any more.
@@ -42,7 +47,7 @@ impl Step {
     /// A create was sent.
     #[must_use]
     pub fn creates(&self) -> bool {
-        matches!(self, Self::Turn(_, _, acted, _) if matches!(acted.effect, Effect::Create(_)))
+        matches!(self, Self::Turn(_, _, acted, _) if matches!(acted.effect(), Effect::Create(_)))
     }
 }
 
@@ -56,12 +61,12 @@ impl fmt::Display for Step {
                 write!(f, "replica {replica}, {}: the request {what}", render::vm_name(*vm))
             }
             Self::Turn(replica, vm, acted, at) => {
-                let sends = match &acted.effect {
+                let sends = match acted.effect() {
                     Effect::Nothing | Effect::Expand { .. } => "remembers it",
                     Effect::Create(_) => "sends a create",
                     Effect::Delete { .. } => "sends a delete",
                 };
-                let (vm, decision) = (render::vm_name(*vm), &acted.decision);
+                let (vm, decision) = (render::vm_name(*vm), &acted.taken.turn.decision);
                 write!(
                     f,
                     "replica {replica}, {vm}: {:?}, {}, {sends}",
@@ -129,10 +134,16 @@ impl<'a> Steps<'a> {
             state.budget = left;
         }
         let broken = change(&mut state);
-        state.pods.sort_by_key(|pod| pod.id);
-        state.volumes.sort();
-        state.bindings.sort_by_key(|binding| binding.pod);
-        state.publish(self.model.lag);
+        if !state.pods.is_sorted_by_key(|pod| pod.id) {
+            state.pods.sort_by_key(|pod| pod.id);
+        }
+        if !state.volumes.is_sorted() {
+            state.volumes.sort();
+        }
+        if !state.bindings.is_sorted_by_key(|binding| binding.pod) {
+            state.bindings.sort_by_key(|binding| binding.pod);
+        }
+        state.publish(self.model.lag, Some(self.state));
         let broken = broken.or_else(|| super::rules::of_state(self.model, &state));
         self.list.push(Next {
             step,
@@ -156,6 +167,7 @@ pub struct System<'a> {
     /// The model.
     pub model: &'a Model,
     pub(super) minds: Minds<'a>,
+    pub(super) habits: Habits,
 }
 
 impl<'a> System<'a> {
@@ -164,24 +176,24 @@ impl<'a> System<'a> {
         Self {
             model,
             minds: Minds::new(model, brain),
+            habits: Habits::default(),
         }
     }
 
-    /// All steps.
+    /// All steps. Where an unseen one is possible, it alone: it neither enables nor hinders a step of anybody else before
+    /// its own neighbour's next visible one, which may come as late as it likes (partial order reduction).
     pub(super) fn steps(&self, state: &State) -> Vec<Next> {
-        let mut steps = self.turns(state, false);
-        steps.extend(self.others(state));
-        steps
-    }
-
-    /// All steps that are no turns of ours.
-    pub(super) fn others(&self, state: &State) -> Vec<Next> {
         let mut steps = Steps::of(self.model, state);
+        self.turns(&mut steps);
         api::steps(self, &mut steps);
         neighbours::steps(self, &mut steps);
         people::steps(self.model, &mut steps);
         if ages(state) {
             self.time(&mut steps);
+        }
+        let unseen = steps.list.iter().position(|next| next.cost == Cost::Unseen);
+        if let Some(at) = unseen {
+            return vec![steps.list.swap_remove(at)];
         }
         steps.list
     }
@@ -191,7 +203,9 @@ impl<'a> System<'a> {
         let newest = newest(state);
         state.replicas.iter().enumerate().any(|(replica, of)| {
             (0..of.minds.len()).any(|vm| {
-                let acts = |acted: Arc<Acted>| acted.effect != Effect::Nothing || acted.standing != of.standings[vm];
+                let acts = |acted: Rc<Acted>| {
+                    *acted.effect() != Effect::Nothing || acted.taken.turn.standing != of.standings[vm]
+                };
                 of.minds[vm].request.is_some() || self.minds.turn(state, replica, vm, newest).is_some_and(acts)
             })
         })
@@ -203,7 +217,7 @@ impl<'a> System<'a> {
         let newest = newest(state);
         let pass = |state: &mut State| {
             state.now += 1;
-            for mind in state.replicas.iter_mut().flat_map(|replica| &mut replica.minds) {
+            for mind in state.replicas.iter_mut().flat_map(|replica| replica.minds.iter_mut()) {
                 mind.tally.lately = false;
             }
         };
@@ -223,38 +237,39 @@ impl<'a> System<'a> {
         }
     }
 
-    /// Our turns. `fair`: our replicas see everything.
-    pub(super) fn turns(&self, state: &State, fair: bool) -> Vec<Next> {
-        let mut steps = Steps::of(self.model, state);
+    /// Our turns.
+    fn turns(&self, steps: &mut Steps) {
+        let state = steps.state;
+        let newest = newest(state);
         for (replica, of) in state.replicas.iter().enumerate() {
-            let newest = newest(state);
-            let mut at = if fair { newest } else { of.at };
-            let mut taken: Vec<(usize, u128, Positions)> = Vec::new();
-            loop {
-                for vm in 0..of.minds.len() {
-                    if of.minds[vm].request.is_none()
-                        && let Some(acted) = self.minds.turn(state, replica, vm, at)
+            for vm in (0..of.minds.len()).filter(|vm| of.minds[*vm].request.is_none()) {
+                let fair = self.minds.turn(state, replica, vm, newest).map(|acted| acted.outcome);
+                let mut taken: Vec<(u128, Positions)> = Vec::new();
+                let mut at = of.at;
+                loop {
+                    if let Some(acted) = self.minds.turn(state, replica, vm, at)
                         // Who has seen less may still see all that who has seen more can.
-                        && !taken.iter().any(|(of, outcome, seen)| {
-                            *of == vm && *outcome == acted.outcome && seen.iter().zip(&at).all(|(less, more)| less <= more)
+                        && !taken.iter().any(|(outcome, seen)| {
+                            *outcome == acted.outcome && seen.iter().zip(&at).all(|(less, more)| less <= more)
                         })
                     {
-                        taken.push((vm, acted.outcome, at));
+                        let first = taken.iter().all(|(outcome, _)| *outcome != acted.outcome);
+                        taken.push((acted.outcome, at));
+                        let fair = first && fair == Some(acted.outcome);
                         let seen = std::array::from_fn(|kind| (at[kind], newest[kind]));
-                        let step = Step::Turn(replica, vm, Arc::clone(&acted), seen);
+                        let step = Step::Turn(replica, vm, Rc::clone(&acted), seen);
                         let names_uids = self.minds.brain.names_uids();
-                        steps.add(Cost::Free, step, |state| {
+                        steps.add(Cost::Turn { fair }, step, |state| {
                             api::send(state, replica, vm, at, &acted, names_uids);
                             acted.broken.clone()
                         });
                     }
-                }
-                if !advance(&mut at, of.at, newest) {
-                    break;
+                    if !advance(&mut at, of.at, newest) {
+                        break;
+                    }
                 }
             }
         }
-        steps.list
     }
 }
 
@@ -278,7 +293,7 @@ fn advance(at: &mut Positions, oldest: Positions, newest: Positions) -> bool {
 /// Whether a timer is running: an hour later somebody may decide otherwise.
 fn ages(state: &State) -> bool {
     let minds = || state.replicas.iter().flat_map(|replica| &replica.minds);
-    minds().any(|mind| mind.memory.tokens.ages(state.time()) || mind.tally.lately)
+    minds().any(|mind| mind.memory.outline.ages(state.time()) || mind.tally.lately)
         || state.vmis.iter().flatten().any(|vmi| vmi.born == state.now)
 }
 

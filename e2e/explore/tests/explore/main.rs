@@ -1,7 +1,7 @@
 //! Model checking: every model of the table is explored whole, and every rule catches a decision that was broken on
 //! purpose. Ends with how much was visited.
 //!
-//! `FIRST_CONSUMER_EXPLORE=long` and `=hours` choose larger tables ([`Extent`]).
+//! `FIRST_CONSUMER_EXPLORE=ci`, `=long` and `=hours` choose larger tables ([`Extent`]).
 
 mod mutants;
 
@@ -20,6 +20,7 @@ fn main() -> ExitCode {
     let extent = match std::env::var("FIRST_CONSUMER_EXPLORE").as_deref() {
         Ok("hours") => Extent::Hours,
         Ok("long") => Extent::Long,
+        Ok("ci") => Extent::Ci,
         _ => Extent::Test,
     };
     let reports = Arc::new(Mutex::new(Vec::new()));

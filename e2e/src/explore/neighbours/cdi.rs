@@ -1,14 +1,16 @@
 //! CDI's controllers.
 
 use super::{edit, new_pod, pod_view};
+use crate::explore::memo::input;
 use crate::explore::models::Model;
 use crate::explore::objects::{Claim, Id, Kind, Pod, Role};
 use crate::explore::render;
+use crate::explore::seen::visible;
 use crate::explore::state::State;
-use crate::explore::step::{Cost, Steps};
+use crate::explore::step::{Cost, Steps, System};
 use crate::world::objects::{self, ClaimPhase, Owner, PodPhase};
 use crate::world::{cdi, provisioner};
-use std::sync::Arc;
+use std::rc::Rc;
 
 /// A claim as CDI reads it.
 fn claim_view(model: &Model, state: &State, claim: &Claim) -> objects::Claim {
@@ -86,22 +88,32 @@ pub fn new_claim(id: Id, owner: Id, populator: bool, node: Option<u8>) -> Claim 
         deleting: false,
         populator,
         worker_named: false,
-        worker: Arc::default(),
+        worker: Rc::default(),
         knows_prime: false,
     }
 }
 
-pub fn data_volume(model: &Model, steps: &mut Steps, disk: usize) {
+/// What CDI looks at for a disk.
+fn input_of_disk(who: u8, state: &State, disk: usize) -> u128 {
+    let parts = [state.dvs.outline(), state.claims.outline(), state.volumes.outline()];
+    input(who, u8::try_from(disk).unwrap_or(u8::MAX), &parts)
+}
+
+pub fn data_volume(system: &System, steps: &mut Steps, disk: usize) {
     let state = steps.state;
-    let (Some(view), Some(dv)) = (disk_view(model, state, disk), &state.dvs[disk]) else {
+    let Some(dv) = &state.dvs[disk] else {
         return;
     };
     let mut new = dv.clone();
     let mut create = None;
-    for write in cdi::data_volume::next(&view, cdi::Settings::default()) {
+    let writes = system.habits.cdi.get(input_of_disk(0, state, disk), || {
+        let view = disk_view(system.model, state, disk);
+        Rc::new(view.map_or_else(Vec::new, |view| cdi::data_volume::next(&view, cdi::Settings::default())))
+    });
+    for write in writes.iter() {
         match write {
-            cdi::Write::MarkPath { populator } => new.populator = Some(populator),
-            cdi::Write::CreateClaim { populator, .. } => create = Some(populator),
+            cdi::Write::MarkPath { populator } => new.populator = Some(*populator),
+            cdi::Write::CreateClaim { populator, .. } => create = Some(*populator),
             // Conditions are read by nobody here.
             cdi::Write::SetStatus(status) => new.phase = status.phase,
             _ => {}
@@ -115,7 +127,12 @@ pub fn data_volume(model: &Model, steps: &mut Steps, disk: usize) {
     } else {
         "CDI writes the phase of {}"
     };
-    steps.did(Cost::Free, what, Some(dv.id), |state| {
+    let cost = if create.is_none() && visible(new.phase) == visible(dv.phase) {
+        Cost::Unseen
+    } else {
+        Cost::Free
+    };
+    steps.did(cost, what, Some(dv.id), |state| {
         if let Some(populator) = create {
             let id = state.fresh(Kind::Claim, 2 * disk);
             state.claims[2 * disk] = Some(new_claim(id, new.id, populator, None));
@@ -124,33 +141,38 @@ pub fn data_volume(model: &Model, steps: &mut Steps, disk: usize) {
     });
 }
 
-pub fn populator(model: &Model, steps: &mut Steps, disk: usize) {
+pub fn populator(system: &System, steps: &mut Steps, disk: usize) {
     let state = steps.state;
-    let (Some(view), Some(target)) = (disk_view(model, state, disk), &state.claims[2 * disk]) else {
+    let Some(target) = &state.claims[2 * disk] else {
         return;
     };
     // An earlier claim's prime has another name, but here the place of this one.
-    if view.prime.is_none() && state.claims[2 * disk + 1].is_some() {
+    let prime = state.claims[2 * disk + 1].as_ref();
+    if prime.is_some_and(|prime| prime.owner != target.id) {
         return;
     }
-    let (target, prime) = (target.id, state.claims[2 * disk + 1].as_ref().map(|prime| prime.id));
-    for write in cdi::populator::next(&view) {
+    let (target, prime) = (target.id, prime.map(|prime| prime.id));
+    let writes = system.habits.cdi.get(input_of_disk(1, state, disk), || {
+        let view = disk_view(system.model, state, disk);
+        Rc::new(view.map_or_else(Vec::new, |view| cdi::populator::next(&view)))
+    });
+    for write in writes.iter() {
         match write {
             cdi::Write::CreatePrime { node } => {
                 steps.did(Cost::Free, "CDI creates the prime of {}", Some(target), |state| {
                     let id = state.fresh(Kind::Claim, 2 * disk + 1);
-                    let node = node.and_then(|node| node.parse().ok());
+                    let node = node.as_ref().and_then(|node| node.parse().ok());
                     state.claims[2 * disk + 1] = Some(new_claim(id, target, false, node));
                 });
             }
             cdi::Write::CopyWorker(worker) => {
                 steps.did(
-                    Cost::Free,
+                    Cost::Unseen,
                     "CDI copies what is known of the worker to {}",
                     Some(target),
                     |state| {
                         if let Some(claim) = &mut state.claims[2 * disk] {
-                            (claim.worker, claim.knows_prime) = (Arc::new(worker), true);
+                            (claim.worker, claim.knows_prime) = (Rc::new(worker.clone()), true);
                         }
                     },
                 );
@@ -167,7 +189,7 @@ pub fn populator(model: &Model, steps: &mut Steps, disk: usize) {
                 );
             }
             cdi::Write::DeletePrime { .. } => {
-                steps.did(Cost::Free, "CDI deletes the prime of {}", Some(target), |state| {
+                steps.did(Cost::Unseen, "CDI deletes the prime of {}", Some(target), |state| {
                     if let Some(prime) = &mut state.claims[2 * disk + 1] {
                         prime.deleting = true;
                     }
@@ -178,28 +200,36 @@ pub fn populator(model: &Model, steps: &mut Steps, disk: usize) {
     }
 }
 
-pub fn worker(model: &Model, steps: &mut Steps, claim: &Claim) {
-    let state = steps.state;
-    let id = claim.id;
-    let of_claim = |pod: &&Pod| pod.role == Role::Worker { claim: id };
+fn worker_writes(model: &Model, state: &State, claim: &Claim) -> Vec<cdi::Write> {
+    let of_claim = |pod: &&Pod| pod.role == Role::Worker { claim: claim.id };
     let pod = state.pods.iter().find(of_claim);
     let pods = state
         .pods
         .iter()
-        .filter(|pod| pod.claims >> id.slot & 1 == 1 && !of_claim(pod));
+        .filter(|pod| pod.claims >> claim.id.slot & 1 == 1 && !of_claim(pod));
     let users: Vec<String> = pods
         .filter(|pod| !pod.phase.is_final())
         .map(render::name_of_pod)
         .collect();
     let view = claim_view(model, state, claim);
     let seen = pod.map(pod_view);
-    for write in cdi::worker::next(
+    cdi::worker::next(
         &view,
         seen.as_ref(),
         &users,
         render::NAMESPACE,
         cdi::Settings::default(),
-    ) {
+    )
+}
+
+pub fn worker(system: &System, steps: &mut Steps, claim: &Claim) {
+    let state = steps.state;
+    let id = claim.id;
+    let parts = [state.claims.outline(), state.volumes.outline(), state.pods.outline()];
+    let writes = system.habits.cdi.get(input(2, id.slot, &parts), || {
+        Rc::new(worker_writes(system.model, state, claim))
+    });
+    for write in writes.iter() {
         match write {
             // Named and created a reconcile later, between which nobody can tell.
             cdi::Write::NameWorker => {
@@ -208,15 +238,15 @@ pub fn worker(model: &Model, steps: &mut Steps, claim: &Claim) {
             }
             // Only the end is read by anybody.
             cdi::Write::NoteWorker(worker) if worker.phase.is_some_and(PodPhase::is_final) => {
-                steps.did(Cost::Free, "CDI notes on {} how its worker is", Some(id), |state| {
-                    edit(state, id, |claim| claim.worker = Arc::new(worker));
+                steps.did(Cost::Unseen, "CDI notes on {} how its worker is", Some(id), |state| {
+                    edit(state, id, |claim| claim.worker = Rc::new(worker.clone()));
                 });
             }
             cdi::Write::CreateWorker { node } => {
-                create_worker(steps, id, node.and_then(|node| node.parse().ok()));
+                create_worker(steps, id, node.as_ref().and_then(|node| node.parse().ok()));
             }
             cdi::Write::DeleteWorker { .. } => {
-                steps.did(Cost::Free, "CDI deletes the worker of {}", Some(id), |state| {
+                steps.did(cost_of_worker(id), "CDI deletes the worker of {}", Some(id), |state| {
                     // Gracefully, so that a kubelet has a word in it while it runs.
                     let runs = |pod: &Pod| pod.node.is_some() && !pod.phase.is_final();
                     state
@@ -234,13 +264,18 @@ pub fn worker(model: &Model, steps: &mut Steps, claim: &Claim) {
     }
 }
 
+/// What the worker of a prime does is seen by nobody else.
+pub fn cost_of_worker(claim: Id) -> Cost {
+    if claim.slot % 2 == 1 { Cost::Unseen } else { Cost::Free }
+}
+
 fn create_worker(steps: &mut Steps, id: Id, node: Option<u8>) {
     let role = Role::Worker { claim: id };
     // The worker of an earlier claim of this name may still be going.
     if steps.state.pods.iter().any(|pod| pod.id.index() == role.slot()) {
         return;
     }
-    steps.did(Cost::Free, "CDI creates the worker of {}", Some(id), |state| {
+    steps.did(cost_of_worker(id), "CDI creates the worker of {}", Some(id), |state| {
         edit(state, id, |claim| claim.worker_named = true);
         new_pod(state, role, 1 << id.slot, node);
     });

@@ -1,5 +1,6 @@
 //! Garbage collector, finalizers, and the volumes of claims that are gone.
 
+use super::cdi::cost_of_worker;
 use super::{edit, exists};
 use crate::explore::objects::{Claim, Role};
 use crate::explore::step::{Cost, Steps, launches};
@@ -27,31 +28,36 @@ pub fn collect(steps: &mut Steps) {
     for claim in state.claims.iter().flatten() {
         collect_claim(steps, claim);
     }
-    for pod in &state.pods {
+    for pod in state.pods.iter() {
         let orphan = match pod.role {
             Role::Own { .. } => pod.body.as_ref().is_some_and(|body| !exists(state, body.owner)),
             Role::Launcher { vmi, .. } => !exists(state, vmi),
             Role::Worker { claim } => !exists(state, claim),
             Role::Lookalike { .. } => false,
         };
+        let cost = match pod.role {
+            Role::Worker { claim } => cost_of_worker(claim),
+            _ => Cost::Free,
+        };
         let id = pod.id;
         if orphan {
-            steps.did(Cost::Free, "the garbage collector removes {}", Some(id), |state| {
+            steps.did(cost, "the garbage collector removes {}", Some(id), |state| {
                 state.pods.retain(|pod| pod.id != id);
             });
         }
     }
-    for volume in &state.volumes {
+    for volume in state.volumes.iter() {
         if !exists(state, volume.claim) {
             let made_for = volume.made_for;
-            steps.did(
-                Cost::Free,
-                "the volume made for {} is reclaimed",
-                Some(made_for),
-                |state| {
-                    state.volumes.retain(|volume| volume.made_for != made_for);
-                },
-            );
+            // The prime that it was made for may still be looked at.
+            let cost = if exists(state, made_for) {
+                Cost::Free
+            } else {
+                Cost::Unseen
+            };
+            steps.did(cost, "the volume made for {} is reclaimed", Some(made_for), |state| {
+                state.volumes.retain(|volume| volume.made_for != made_for);
+            });
         }
     }
 }
@@ -60,9 +66,14 @@ fn collect_claim(steps: &mut Steps, claim: &Claim) {
     let state = steps.state;
     let id = claim.id;
     if !claim.deleting && !exists(state, claim.owner) {
-        steps.did(Cost::Free, "the garbage collector deletes {}", Some(id), |state| {
-            edit(state, id, |claim| claim.deleting = true);
-        });
+        steps.did(
+            cost_of_worker(id),
+            "the garbage collector deletes {}",
+            Some(id),
+            |state| {
+                edit(state, id, |claim| claim.deleting = true);
+            },
+        );
     }
     let users = state.pods.iter().filter(|pod| pod.claims >> id.slot & 1 == 1);
     if claim.deleting && !volumes::held(users.map(|pod| (pod.node.is_some(), pod.phase.is_final()))) {

@@ -1,15 +1,24 @@
 //! virt-controller.
 
 use super::{new_pod, pod_view};
+use crate::explore::memo::input;
 use crate::explore::models::Model;
-use crate::explore::objects::{Id, Kind, Role, Vmi};
+use crate::explore::objects::{Id, Kind, Role, Vm, Vmi};
 use crate::explore::render;
-use crate::explore::step::{Cost, Steps, launches};
+use crate::explore::state::State;
+use crate::explore::step::{Cost, Steps, System, launches};
 use crate::world::objects::ClaimPhase;
 use crate::world::virt_controller::{self as virt, VmiPhase, vm as vm_controller, vmi as vmi_controller};
+use std::rc::Rc;
 
-pub fn virt_controller(model: &Model, steps: &mut Steps, slot: usize) {
-    let state = steps.state;
+/// What virt-controller sees of a VM's disks and VMI.
+struct View {
+    disks: virt::Disks,
+    boot: Vec<virt::Volume>,
+    vmi: Option<virt::Vmi>,
+}
+
+fn view(model: &Model, state: &State, slot: usize) -> View {
     let disks: virt::Disks = model.vms[slot]
         .iter()
         .map(|disk| {
@@ -41,31 +50,44 @@ pub fn virt_controller(model: &Model, steps: &mut Steps, slot: usize) {
         },
         ..virt::Vmi::default()
     });
-    if let Some(vm) = state.vms[slot] {
-        let controlled = vmi
-            .clone()
-            .filter(|_| state.vmis[slot].is_some_and(|vmi| vmi.owner == vm.id));
-        // A VMI of an earlier VM of this name is still going.
-        if controlled.is_some() || vmi.is_none() {
-            vm_steps(steps, slot, controlled, &disks, boot);
-        }
+    View { disks, boot, vmi }
+}
+
+pub fn virt_controller(system: &System, steps: &mut Steps, slot: usize) {
+    let state = steps.state;
+    let (vm, vmi) = (state.vms[slot], state.vmis[slot]);
+    let looks_at = [
+        state.vms.outline(),
+        state.vmis.outline(),
+        state.dvs.outline(),
+        state.claims.outline(),
+        state.pods.outline(),
+    ];
+    let who = u8::try_from(slot).unwrap_or(u8::MAX);
+    // A VMI of an earlier VM of this name is still going.
+    if let Some(vm) = vm.filter(|vm| vmi.is_none_or(|vmi| vmi.owner == vm.id)) {
+        let writes = system.habits.vm.get(input(0, who, &looks_at[..4]), || {
+            let View { disks, boot, vmi } = view(system.model, state, slot);
+            Rc::new(vm_controller::next(&vm_view(vm, vmi, disks, boot), 0))
+        });
+        vm_steps(steps, vm, &writes);
     }
-    if let (Some(vmi), Some(of)) = (vmi, state.vmis[slot]) {
-        let pods = state
-            .pods
-            .iter()
-            .filter(|pod| launches(pod.role, of.id))
-            .map(pod_view)
-            .collect();
-        vmi_steps(model, steps, of, &vmi_controller::View { vmi, disks, pods });
+    if let Some(of) = vmi {
+        let writes = system.habits.vmi.get(input(0, who, &looks_at[1..]), || {
+            let View { disks, vmi, .. } = view(system.model, state, slot);
+            let pods = state.pods.iter().filter(|pod| launches(pod.role, of.id));
+            let pods = pods.map(pod_view).collect();
+            let next = |vmi| vmi_controller::next(&vmi_controller::View { vmi, disks, pods });
+            Rc::new(vmi.map_or_else(Vec::new, next))
+        });
+        vmi_steps(system.model, steps, of, &writes);
     }
 }
 
-fn vm_steps(steps: &mut Steps, slot: usize, vmi: Option<virt::Vmi>, disks: &virt::Disks, volumes: Vec<virt::Volume>) {
-    let Some(vm) = steps.state.vms[slot] else { return };
-    let view = vm_controller::View {
+fn vm_view(vm: Vm, vmi: Option<virt::Vmi>, disks: virt::Disks, volumes: Vec<virt::Volume>) -> vm_controller::View {
+    vm_controller::View {
         vm: vm_controller::Vm {
-            name: render::vm_name(slot),
+            name: render::vm_name(vm.id.index()),
             uid: vm.id.uid(),
             strategy: vm.strategy,
             volumes,
@@ -77,9 +99,13 @@ fn vm_steps(steps: &mut Steps, slot: usize, vmi: Option<virt::Vmi>, disks: &virt
             ..vm_controller::Vm::default()
         },
         vmi,
-        disks: disks.clone(),
-    };
-    for write in vm_controller::next(&view, 0) {
+        disks,
+    }
+}
+
+fn vm_steps(steps: &mut Steps, vm: Vm, writes: &[vm_controller::Write]) {
+    let slot = vm.id.index();
+    for write in writes {
         match write {
             vm_controller::Write::CreateVmi => {
                 steps.did(
@@ -115,16 +141,15 @@ fn vm_steps(steps: &mut Steps, slot: usize, vmi: Option<virt::Vmi>, disks: &virt
     }
 }
 
-fn vmi_steps(model: &Model, steps: &mut Steps, of: Vmi, view: &vmi_controller::View) {
-    let writes = vmi_controller::next(view);
+fn vmi_steps(model: &Model, steps: &mut Steps, of: Vmi, writes: &[vmi_controller::Write]) {
     let slot = of.id.index();
     let mut phase = of.phase;
     let mut launcher = None;
     let mut deleted = Vec::new();
     for write in writes {
         match write {
-            vmi_controller::Write::CreateLauncher { temporary } => launcher = Some(temporary),
-            vmi_controller::Write::DeletePod { uid, .. } => deleted.extend(Id::of(&uid)),
+            vmi_controller::Write::CreateLauncher { temporary } => launcher = Some(*temporary),
+            vmi_controller::Write::DeletePod { uid, .. } => deleted.extend(Id::of(uid)),
             vmi_controller::Write::SetStatus(status) => phase = status.phase,
             vmi_controller::Write::Event(_) => {}
         }

@@ -21,16 +21,16 @@ pub fn steps(system: &System, steps: &mut Steps) {
     let model = system.model;
     let state = steps.state;
     for disk in (0..state.dvs.len()).filter(|_| !model.swift) {
-        cdi::data_volume(model, steps, disk);
-        cdi::populator(model, steps, disk);
+        cdi::data_volume(system, steps, disk);
+        cdi::populator(system, steps, disk);
     }
     for claim in state.claims.iter().flatten() {
         if !model.swift {
-            cdi::worker(model, steps, claim);
+            cdi::worker(system, steps, claim);
         }
         storage::volume(system, steps, claim);
     }
-    for pod in &state.pods {
+    for pod in state.pods.iter() {
         storage::schedule(model, steps, pod);
         storage::kubelet(system, steps, pod);
     }
@@ -38,7 +38,7 @@ pub fn steps(system: &System, steps: &mut Steps) {
         storage::bind(model, steps, at, binding);
     }
     for vm in 0..state.vms.len() {
-        kubevirt::virt_controller(model, steps, vm);
+        kubevirt::virt_controller(system, steps, vm);
     }
     collect::collect(steps);
 }

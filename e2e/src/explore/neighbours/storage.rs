@@ -1,5 +1,6 @@
 //! PV controller, provisioner, scheduler and kubelet.
 
+use super::cdi::cost_of_worker;
 use super::edit;
 use crate::explore::models::Model;
 use crate::explore::objects::{Binding, Claim, Pod, Role, Volume};
@@ -57,8 +58,10 @@ pub fn volume(system: &System, steps: &mut Steps, claim: &Claim) {
         .any(|write| matches!(write, provisioner::Write::CreateVolume { .. }));
     if let Some(node) = claim.node.filter(|_| provisions) {
         // The PV controller binds it, between which nobody can tell.
+        // Of a prime it is seen by CDI alone, but it is late if the node may still be given back.
+        let late = id.slot.is_multiple_of(2) || (model.may.fail_storage && state.budget > 0);
         steps.did(
-            Cost::Free,
+            if late { Cost::Free } else { Cost::Unseen },
             "the provisioner makes a volume for {}, which is bound",
             Some(id),
             |state| {
@@ -157,6 +160,7 @@ pub fn schedule(model: &Model, steps: &mut Steps, pod: &Pod) {
     };
     let verdicts = scheduler::look(&claims, (0..model.nodes).filter(|node| fits(model, state, pod, *node)));
     let first = verdicts.first().copied();
+    let worker = matches!(pod.role, Role::Worker { .. });
     for verdict in verdicts {
         match verdict {
             scheduler::Verdict::Unschedulable if pod.unschedulable => {}
@@ -165,7 +169,9 @@ pub fn schedule(model: &Model, steps: &mut Steps, pod: &Pod) {
             }
             scheduler::Verdict::Node(node) => {
                 let bound = claims.iter().flatten().all(|claim| claim.phase == ClaimPhase::Bound);
-                steps.did(Cost::Free, "the scheduler chooses a node for {}", Some(id), |state| {
+                // Which node a worker has is read by nobody.
+                let cost = if bound && worker { Cost::Unseen } else { Cost::Free };
+                steps.did(cost, "the scheduler chooses a node for {}", Some(id), |state| {
                     if bound {
                         state
                             .pods
@@ -189,7 +195,8 @@ pub fn schedule(model: &Model, steps: &mut Steps, pod: &Pod) {
                         todo,
                     });
                 });
-                if model.may.fail_storage && !pod.unschedulable && Some(verdict) == first {
+                // A worker that is refused is a worker that comes later.
+                if model.may.fail_storage && !pod.unschedulable && !worker && Some(verdict) == first {
                     steps.did(
                         Cost::Disturbs,
                         "the nodes are full: the scheduler refuses {}",
@@ -262,8 +269,12 @@ pub fn kubelet(system: &System, steps: &mut Steps, pod: &Pod) {
     if pod.node.is_none() || (system.model.apart && (system.busy(steps.state) || silent(steps.state))) {
         return;
     }
+    let cost = match pod.role {
+        Role::Worker { claim } => cost_of_worker(claim),
+        _ => Cost::Free,
+    };
     if pod.deleting {
-        steps.did(Cost::Free, "the kubelet confirms the end of {}", Some(id), |state| {
+        steps.did(cost, "the kubelet confirms the end of {}", Some(id), |state| {
             state.pods.retain(|pod| pod.id != id);
         });
         return;
@@ -282,7 +293,7 @@ pub fn kubelet(system: &System, steps: &mut Steps, pod: &Pod) {
         } else {
             "{} runs and ends"
         };
-        steps.did(Cost::Free, what, Some(id), |state| {
+        steps.did(cost, what, Some(id), |state| {
             state
                 .pods
                 .iter_mut()
