@@ -319,6 +319,19 @@ fn row_6_cdi_has_given_up() {
 }
 
 #[test]
+fn row_6_has_cdis_words_if_there_are_some() {
+    let about = |message: &str| {
+        let mut situation = Situation::new();
+        let mut failed = data_volume("data", "Failed");
+        failed["status"]["conditions"] = json!([{"type": "Running", "status": "False", "message": message}]);
+        situation.index.apply(view::<DataVolume>(&failed));
+        situation.decide().about
+    };
+    assert_eq!(about("no such image"), "data, no such image");
+    assert_eq!(about(""), "data");
+}
+
+#[test]
 fn row_7_no_claim_needs() {
     check(&[
         (

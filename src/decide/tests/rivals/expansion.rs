@@ -17,9 +17,13 @@ fn with_instancetype() -> Situation {
 }
 
 fn expansion() -> Expanding {
+    with_affinity(&Value::Null)
+}
+
+fn with_affinity(affinity: &Value) -> Expanding {
     let template: Template = view(&json!({
         "metadata": {"labels": {"app": "db"}},
-        "spec": {"nodeSelector": {"zone": "b"}, "volumes": [
+        "spec": {"nodeSelector": {"zone": "b"}, "affinity": affinity, "volumes": [
             {"name": "root", "dataVolume": {"name": "root"}}, {"name": "data", "dataVolume": {"name": "data"}}]},
     }));
     Expanding::Expanded(Box::new(template))
@@ -78,6 +82,8 @@ fn while_virt_api_is_away_no_pod_comes_or_goes_and_it_is_asked_at_growing_distan
         assert_eq!(due.duration_since(situation.now).as_secs(), seconds);
         assert_eq!(situation.effect(), Effect::Nothing);
         situation.now = due;
+        assert!(matches!(situation.effect(), Effect::Expand { .. }));
+        assert_eq!(situation.decide().wake_at, None, "what is due is begun, not waited for");
     }
     situation.expand(expansion());
     situation.create();
@@ -89,6 +95,26 @@ fn while_virt_api_is_away_no_pod_comes_or_goes_and_it_is_asked_at_growing_distan
     situation.now = at(1000);
     situation.expand(expansion());
     expect(&mut situation, Action::Keep, Reason::WaitingForScheduler);
+}
+
+/// It may end beside the disks of a peer that came after it.
+#[test]
+fn a_pod_that_knows_too_few_peers_does_not_wait_for_an_expansion() {
+    let affinity = anti_affinity(HOST);
+    let pending_beside = |peer: bool| {
+        let mut situation = among_peers();
+        situation.edit_vm(|vm| vm["spec"]["instancetype"] = json!({"name": "u1.small"}));
+        situation.expand(with_affinity(&affinity));
+        situation.create();
+        if peer {
+            situation.settled("other");
+        }
+        situation.edit_vm(|vm| vm["spec"]["template"]["spec"]["hostname"] = json!("x"));
+        situation.decide()
+    };
+    let (alone, beside) = (pending_beside(false), pending_beside(true));
+    assert_eq!((alone.action, alone.reason), (Action::Keep, Reason::ExpansionPending));
+    assert_eq!((beside.action, beside.reason), (Action::Wait, Reason::ExpansionPending));
 }
 
 #[test]
