@@ -18,18 +18,12 @@ pub(super) const MINUTE: u64 = 60;
 /// How long a provisioner may be silent.
 const PROVISIONER: u64 = 120;
 
-<<<<<<< HEAD
 /// How long a populator that is not CDI's may take to begin.
 const POPULATOR: u64 = 300;
 
 /// A node that was given back so often will be given back again.
 const MANY_TIMES: u32 = 3;
 
-/// A worker that was started again so often will not come to an end by itself.
-const MANY_RESTARTS: u32 = 3;
-
-=======
->>>>>>> situations
 /// No DataVolume can exist, or one exists that has never got a status (CDI `datavolume/controller-base.go`:
 /// `updateStatus` writes conditions in the first reconcile).
 pub(super) fn cdi_missing(case: &Case, disk: &Disk) -> Option<Suspicion> {

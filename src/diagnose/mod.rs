@@ -140,12 +140,9 @@ const OF_DISKS: [OfDisk; 16] = [
     workers::gate_off,
 ];
 
-const OF_SUBJECTS: [OfSubject; 6] = [
-<<<<<<< HEAD
+const OF_SUBJECTS: [OfSubject; 7] = [
     places::pod_held,
-=======
     workers::misplaced_by_gate,
->>>>>>> situations
     places::scheduler_silent,
     places::scheduler_does_not_bind,
     places::disks_conflict,

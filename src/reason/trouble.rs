@@ -117,7 +117,9 @@ impl Trouble {
                 format!("see what is said of it: kubectl describe pvc/{disk} -n {namespace}")
             }
             Self::PodHeld => {
-                format!("see what holds it: kubectl get pod/{object} -n {namespace} -o jsonpath={{.metadata.finalizers}}")
+                format!(
+                    "see what holds it: kubectl get pod/{object} -n {namespace} -o jsonpath={{.metadata.finalizers}}"
+                )
             }
             Self::WorkerRefused | Self::WorkerFailing if object.is_empty() => {
                 format!("kubectl describe pvc/{disk} -n {namespace}")
