@@ -2,6 +2,7 @@
 
 mod claims;
 mod places;
+mod sources;
 mod workers;
 mod world;
 
@@ -25,7 +26,11 @@ type Row = (
 );
 
 fn table() -> impl Iterator<Item = &'static Row> {
-    claims::TABLE.iter().chain(workers::TABLE).chain(places::TABLE)
+    claims::TABLE
+        .iter()
+        .chain(sources::TABLE)
+        .chain(workers::TABLE)
+        .chain(places::TABLE)
 }
 
 #[test]

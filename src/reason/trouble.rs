@@ -71,7 +71,9 @@ impl Trouble {
             }
             Self::WorkerUnschedulable => "no node fits CDI's pod that fills the disk",
             Self::WorkerFailing => "CDI's pod that fills the disk fails",
-            Self::GateOff => "CDI does not wait for a first consumer: its gate HonorWaitForFirstConsumer is off",
+            Self::GateOff => {
+                "CDI has not waited for a first consumer: its gate HonorWaitForFirstConsumer is or was off"
+            }
             Self::PodHeld => "the pod is deleted, and somebody's finalizer holds it",
             Self::SchedulerSilent => "no scheduler has looked at the pod",
             Self::SchedulerDoesNotBind => "the pod has a node, and its scheduler has chosen none for its claims",
@@ -107,7 +109,7 @@ impl Trouble {
             }
             Self::SelectedNodeNotReady => format!("see what it lacks: kubectl describe node/{object}"),
             Self::ProvisioningFailed if object.is_empty() => {
-                format!("mend that, and begin anew with the empty disk: kubectl delete pvc/{disk} -n {namespace}")
+                format!("mend that, then make the empty disk anew: kubectl delete pvc/{disk} -n {namespace}")
             }
             Self::ProvisioningFailed => format!("kubectl describe pvc/{object} -n {namespace}"),
             Self::ProvisionerSilent => format!("start the provisioner of storageclass/{object}, or use another class"),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use k8s_openapi::api::core::v1::{PersistentVolume, Pod};
-use kube::api::{DynamicObject, PostParams};
+use kube::api::{DynamicObject, ListParams, PostParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 
@@ -85,6 +85,16 @@ impl Stage {
     pub async fn wait_no_own_pod(&self) -> Result<()> {
         let gone = async || Ok(self.own_pods().await?.is_empty().then_some(()));
         wait_for(SOON, "no pod of ours", gone).await.with_context(|| self.log())
+    }
+
+    /// Waits until a pod of virt-controller's is there, temporary or not.
+    pub async fn wait_launcher(&self) -> Result<()> {
+        let launchers = ListParams::default().labels("kubevirt.io=virt-launcher");
+        wait_for(SOON, "a launcher", async || {
+            let found = self.pods().list(&launchers).await?;
+            Ok((!found.items.is_empty()).then_some(()))
+        })
+        .await
     }
 
     /// Waits until the VMI has a phase.

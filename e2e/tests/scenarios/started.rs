@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use first_consumer_e2e::cluster::Cluster;
-use first_consumer_e2e::control_plane::wait_for;
 use first_consumer_e2e::objects::{LOCAL_PATH, Vm};
-use first_consumer_e2e::scene::{SERVED_ONCE, SOON, Scene, UNTOUCHED};
+use first_consumer_e2e::scene::{SERVED_ONCE, Scene, UNTOUCHED};
 use first_consumer_e2e::stand_in::CSI_CLASS;
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt as _;
@@ -98,14 +97,7 @@ pub async fn started_while_our_pod_waits(cluster: Arc<Cluster>) -> Result<()> {
         .await?;
     scene.wait_no_own_pod().await?;
     // Virt-controller's pod takes over, as stuck as ours was.
-    wait_for(SOON, "a launcher", async || {
-        let pods = scene
-            .pods()
-            .list(&kube::api::ListParams::default().labels("kubevirt.io=virt-launcher"))
-            .await?;
-        Ok((!pods.items.is_empty()).then_some(()))
-    })
-    .await?;
+    scene.wait_launcher().await?;
     scene.nothing_happens().await;
     scene.expect(SERVED_ONCE).await
 }

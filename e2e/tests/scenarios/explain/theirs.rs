@@ -169,7 +169,7 @@ pub async fn launcher_blocks_import(cluster: Arc<Cluster>) -> Result<()> {
     let vm = Vm::started("db").two_disks(LOCAL_PATH);
     let domain = json!({"resources": {"requests": {"memory": "9Ti"}}});
     scene.create(vm.clone().spec("domain", domain).object()).await?;
-    scene.wait_phase(&vm.claims(), "WaitForFirstConsumer").await?;
+    scene.wait_launcher().await?;
     scene.create(pod("binder", "db-root", &json!({}))).await?;
     scene.wait_bound("db-root").await?;
     scene
