@@ -1,6 +1,6 @@
 //! Our requests: sent, arrived, lost, and what their sender learns of it; and crashes.
 
-use super::mind::{Acted, Answer, Mind};
+use super::mind::{Acted, Answer, Expansion, Mind};
 use super::objects::{Id, Kind, Pod, Role};
 use super::state::{Act, Positions, Request, State};
 use super::step::{Cost, Step, Steps, System, name};
@@ -11,7 +11,6 @@ use std::rc::Rc;
 /// A turn was taken: its memory is kept, its request is on the way.
 pub fn send(state: &mut State, replica: usize, vm: usize, at: Positions, acted: &Rc<Acted>, names_uids: bool) {
     let act = match acted.effect() {
-        // Nothing here needs an expansion.
         Effect::Nothing | Effect::Expand { .. } => None,
         Effect::Create(_) => acted.taken.body.clone().map(Act::Create),
         Effect::Delete { uid, .. } => Id::of(&uid.0).map(|meant| Act::Delete {
@@ -25,6 +24,7 @@ pub fn send(state: &mut State, replica: usize, vm: usize, at: Positions, acted: 
     let mind = &mut replica.minds[vm];
     mind.memory = Rc::clone(&acted.taken.memory);
     mind.tally = acted.tally;
+    mind.expanding |= matches!(acted.effect(), Effect::Expand { .. });
     mind.request = act.map(|act| Request {
         subject: u8::try_from(vm).unwrap_or(u8::MAX),
         act,
@@ -39,6 +39,9 @@ pub fn steps(system: &System, steps: &mut Steps) {
         for (vm, mind) in of.minds.iter().enumerate() {
             if let Some(request) = &mind.request {
                 answered(system, steps, replica, vm, request);
+            }
+            if mind.expanding {
+                expanded(system, steps, replica, vm);
             }
         }
         if system.model.may.fail_us && of.minds.iter().any(|mind| mind.tally.owner.is_some()) {
@@ -81,7 +84,9 @@ pub fn steps(system: &System, steps: &mut Steps) {
 fn answered(system: &System, steps: &mut Steps, replica: usize, vm: usize, request: &Request) {
     let (faults, apart) = (steps.model.may.fail_us, steps.model.apart);
     let learn = |state: &mut State, answer: Answer| {
-        let memory = system.minds.learn(&request.turn, answer, state);
+        let memory = system
+            .minds
+            .learn(&state.replicas[replica].minds[vm], &request.turn, answer, state);
         let mind = &mut state.replicas[replica].minds[vm];
         mind.request = None;
         mind.memory = memory;
@@ -125,6 +130,28 @@ fn answered(system: &System, steps: &mut Steps, replica: usize, vm: usize, reque
             learn(state, Answer::Refused);
             None
         });
+    }
+}
+
+/// virt-api answers to the wish to expand a VM: from what is there now, whatever we have seen.
+fn expanded(system: &System, steps: &mut Steps, replica: usize, vm: usize) {
+    let state = steps.state;
+    let mut answer = |cost: Cost, what: &'static str, answer: Expansion| {
+        steps.add(cost, Step::Expansion(replica, vm, what), |state| {
+            let memory = system.minds.expand(&state.replicas[replica].minds[vm], answer, state);
+            let mind = &mut state.replicas[replica].minds[vm];
+            mind.expanding = false;
+            mind.memory = memory;
+            None
+        });
+    };
+    match state.vms[vm] {
+        Some(vm) => answer(Cost::Free, "expands it", Expansion::Of(vm, state.size)),
+        None => answer(Cost::Free, "does not find it", Expansion::Away),
+    }
+    if system.model.may.fail_us {
+        answer(Cost::Disturbs, "is away", Expansion::Away);
+        answer(Cost::Disturbs, "refuses to expand it", Expansion::Refused);
     }
 }
 

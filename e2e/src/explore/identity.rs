@@ -45,7 +45,8 @@ impl<T: Walk> Walk for Option<T> {
 impl Walk for Vm {
     fn walk(&self, visitor: &mut impl Visitor) {
         visitor.id(self.id);
-        let flags = (self.strategy as u64) << 16;
+        let revision = self.revision.map_or(0, |size| 1 + size as u64);
+        let flags = (self.strategy as u64) << 16 | revision << 8;
         visitor.value(
             flags
                 | self.asks.map_or(0, |asks| 1 + u64::from(asks)) << 2
@@ -59,7 +60,8 @@ impl Walk for Vmi {
     fn walk(&self, visitor: &mut impl Visitor) {
         visitor.id(self.id);
         visitor.id(self.owner);
-        let flags = (self.phase as u64) << 8 | u64::from(self.edited) << 2 | u64::from(self.deleting) << 1;
+        let size = self.size.map_or(0, |size| 1 + size as u64);
+        let flags = (self.phase as u64) << 8 | size << 4 | u64::from(self.edited) << 2 | u64::from(self.deleting) << 1;
         visitor.value(flags);
         visitor.time(time(self.born));
     }

@@ -4,14 +4,14 @@ use super::canon::{Digest, Outline, Visitor, Walk};
 use super::identity;
 use super::memo::Memo;
 use super::models::Model;
-use super::objects::{Body, Id, KINDS};
+use super::objects::{Body, Id, KINDS, Size, Vm};
 use super::render;
 use super::rules;
 use super::seen::{Seen, Table};
 use super::state::{Positions, Request, State};
 use first_consumer::decide::{self, Effect, Settings, Turn};
 use first_consumer::index::Index;
-use first_consumer::memory::{Memory, Outcome, Wishes};
+use first_consumer::memory::{Expanding, Memory, Outcome, Wishes};
 use first_consumer::name::{Key, Uid};
 use k8s_openapi::jiff::Timestamp;
 use std::cell::RefCell;
@@ -68,6 +68,8 @@ fn essence(text: &str) -> &str {
 pub struct Mind {
     pub memory: Rc<Remembered>,
     pub request: Option<Request>,
+    /// virt-api has been asked for an expansion.
+    pub expanding: bool,
     /// What the rules count beside it.
     pub tally: Tally,
 }
@@ -92,10 +94,19 @@ pub struct Tally {
 pub struct Wished {
     /// Which node selector the template has.
     pub edited: bool,
+    /// Which revision of its instancetype is stored.
+    pub revision: Option<Size>,
     /// The claims, two at most.
     pub claims: [Option<Id>; 2],
     /// Nodes where disks of others are, as bits.
     pub taken: u8,
+}
+
+impl Wished {
+    fn flags(self) -> u64 {
+        let revision = self.revision.map_or(0, |size| 1 + size as u64);
+        (2 + u64::from(self.taken)) << 3 | revision << 1 | u64::from(self.edited)
+    }
 }
 
 impl Mind {
@@ -103,6 +114,7 @@ impl Mind {
         Self {
             memory: Remembered::new(Memory::default()),
             request: None,
+            expanding: false,
             tally: Tally::default(),
         }
     }
@@ -112,6 +124,7 @@ impl Walk for Mind {
     fn walk(&self, visitor: &mut impl Visitor) {
         visitor.outline(&self.memory.outline);
         self.request.walk(visitor);
+        visitor.value(self.expanding.into());
         self.tally.walk(visitor);
     }
 }
@@ -122,9 +135,7 @@ impl Tally {
         digest.push(u64::from(self.made) << 2 | u64::from(self.lately) << 1 | u64::from(self.replaced));
         let id = |id: Option<Id>| id.map_or(0, |id| (1 + id.place() as u64) << 8 | u64::from(id.life));
         digest.push(id(self.owner));
-        digest.push(self.wishes.map_or(0, |wishes| {
-            (2 + u64::from(wishes.taken)) << 1 | u64::from(wishes.edited)
-        }));
+        digest.push(self.wishes.map_or(0, Wished::flags));
         let claims = self.wishes.into_iter().flat_map(|wishes| wishes.claims);
         claims.for_each(|claim| digest.push(id(claim)));
     }
@@ -133,10 +144,7 @@ impl Tally {
 impl Walk for Tally {
     fn walk(&self, visitor: &mut impl Visitor) {
         visitor.value(u64::from(self.made) << 2 | u64::from(self.lately) << 1 | u64::from(self.replaced));
-        let wishes = self.wishes.map_or(0, |wishes| {
-            (2 + u64::from(wishes.taken)) << 1 | u64::from(wishes.edited)
-        });
-        visitor.value(wishes);
+        visitor.value(self.wishes.map_or(0, Wished::flags));
         let claims = self.wishes.iter().flat_map(|wishes| wishes.claims);
         for id in [self.owner].into_iter().chain(claims) {
             match id {
@@ -196,6 +204,17 @@ pub enum Answer {
     None,
 }
 
+/// What virt-api says to the wish to expand a VM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Expansion {
+    /// The template of this VM, with an instancetype that says this.
+    Of(Vm, Size),
+    /// It can't be expanded as it is.
+    Refused,
+    /// Nobody answers.
+    Away,
+}
+
 /// Turns by their input; `None` if nothing comes of one.
 pub struct Minds<'a> {
     pub model: &'a Model,
@@ -207,7 +226,7 @@ pub struct Minds<'a> {
     taken: Memo<Rc<Taken>>,
     /// Decisions of processes that have just started.
     fresh: Memo<Rc<Turn>>,
-    learned: RefCell<HashMap<(u128, Answer, u8), Rc<Remembered>>>,
+    learned: Memo<Rc<Remembered>>,
 }
 
 impl<'a> Minds<'a> {
@@ -221,7 +240,7 @@ impl<'a> Minds<'a> {
             turns: Memo::default(),
             taken: Memo::default(),
             fresh: Memo::default(),
-            learned: RefCell::default(),
+            learned: Memo::default(),
         }
     }
 
@@ -231,39 +250,36 @@ impl<'a> Minds<'a> {
     }
 
     /// What is remembered after the answer to a turn's request.
-    pub fn learn(&self, acted: &Acted, answer: Answer, state: &State) -> Rc<Remembered> {
-        let key = (acted.outcome, answer, state.now);
-        if let Some(known) = self.learned.borrow().get(&key) {
-            return Rc::clone(known);
-        }
-        let (replaced, next_attempt) = match *acted.effect() {
-            Effect::Delete {
-                replaced, next_attempt, ..
-            } => (replaced, next_attempt),
-            _ => (false, None),
-        };
-        let outcome = match answer {
-            Answer::Created(id) => {
-                let object = state.pod(id).map(render::pod_object);
-                Outcome::Created(Box::new(
-                    object.and_then(|object| render::parse(&object)).unwrap_or_default(),
-                ))
-            }
-            Answer::Refused => Outcome::Refused("exceeded quota".into()),
-            Answer::Conflict => Outcome::Unanswered("Conflict".into()),
-            Answer::None => Outcome::Unanswered("no answer".into()),
-            Answer::Deleted(id) => Outcome::Deleted {
-                held: false,
-                uid: Uid::from(&*id.uid()),
-                replaced,
-                next_attempt,
-            },
-        };
-        let mut memory = acted.taken.memory.memory.clone();
-        memory.record(outcome, &acted.taken.turn.observed, state.time());
-        let learned = Remembered::new(memory);
-        self.learned.borrow_mut().insert(key, Rc::clone(&learned));
-        learned
+    pub fn learn(&self, mind: &Mind, acted: &Acted, answer: Answer, state: &State) -> Rc<Remembered> {
+        let mut key = Digest::default();
+        key.push_whole(mind.memory.outline.exact);
+        key.push_whole(acted.outcome);
+        key.push(identity::digest(&answer) ^ u64::from(state.now));
+        self.learned.get(key.done(), || {
+            let mut memory = mind.memory.memory.clone();
+            memory.record(outcome(acted, answer, state), &acted.taken.turn.observed, state.time());
+            Remembered::new(memory)
+        })
+    }
+
+    /// What is remembered when virt-api has expanded a VM, or has not.
+    pub fn expand(&self, mind: &Mind, answer: Expansion, state: &State) -> Rc<Remembered> {
+        let mut key = Digest::default();
+        key.push_whole(mind.memory.outline.exact);
+        key.push(identity::digest(&answer) ^ u64::from(state.now));
+        self.learned.get(key.done(), || {
+            let expanding = match answer {
+                Expansion::Of(vm, size) => render::expansion(self.model, vm, size).map_or_else(
+                    || Expanding::Refused("unreadable".into()),
+                    |template| Expanding::Expanded(Box::new(template)),
+                ),
+                Expansion::Refused => Expanding::Refused("no such instancetype".into()),
+                Expansion::Away => Expanding::Unanswered("no answer".into()),
+            };
+            let mut memory = mind.memory.memory.clone();
+            memory.expansion.end(expanding, state.time());
+            Remembered::new(memory)
+        })
     }
 
     /// What comes of a turn at these positions; `None` if it neither writes nor remembers anything new.
@@ -340,11 +356,15 @@ impl<'a> Minds<'a> {
         if turn.effect == Effect::Nothing && observed.owner.is_none() && observed.own_pod().is_none() {
             memory = Memory::default();
         }
+        if let Effect::Expand { inputs } = &turn.effect {
+            memory.expansion.begin(inputs.clone());
+        }
         let memory = Remembered::new(memory);
         let (body, flags) = match &turn.effect {
             Effect::Create(pod) => (render::body(&subject, pod).map(Rc::new), String::new()),
             Effect::Delete { .. } => (None, format!("{:?}", turn.effect)),
-            Effect::Nothing | Effect::Expand { .. } => (None, String::new()),
+            Effect::Expand { inputs } => (None, inputs.clone()),
+            Effect::Nothing => (None, String::new()),
         };
         let (standing, wishes) = (&turn.standing, Wishes::of(observed));
         let awaits_node = observed.awaits_node();
@@ -383,5 +403,31 @@ impl<'a> Minds<'a> {
             broken,
             outcome: outcome.done(),
         }
+    }
+}
+
+/// The API server's answer to a turn's request, as the product reads it.
+fn outcome(acted: &Acted, answer: Answer, state: &State) -> Outcome {
+    let (replaced, next_attempt) = match *acted.effect() {
+        Effect::Delete {
+            replaced, next_attempt, ..
+        } => (replaced, next_attempt),
+        _ => (false, None),
+    };
+    match answer {
+        Answer::Created(id) => {
+            let object = state.pod(id).map(render::pod_object);
+            let pod = object.and_then(|object| render::parse(&object));
+            Outcome::Created(Box::new(pod.unwrap_or_default()))
+        }
+        Answer::Refused => Outcome::Refused("exceeded quota".into()),
+        Answer::Conflict => Outcome::Unanswered("Conflict".into()),
+        Answer::None => Outcome::Unanswered("no answer".into()),
+        Answer::Deleted(id) => Outcome::Deleted {
+            held: false,
+            uid: Uid::from(&*id.uid()),
+            replaced,
+            next_attempt,
+        },
     }
 }

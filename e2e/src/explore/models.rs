@@ -3,7 +3,7 @@
 use super::canon::Shared;
 use super::mind::Mind;
 use super::neighbours::new_claim;
-use super::objects::{Dv, Id, Kind, Pod, Role};
+use super::objects::{Dv, Id, Kind, Pod, Role, Size};
 use super::people::{new_disk, new_vm};
 use super::state::{Replica, State};
 use crate::world::objects::{DvPhase, PodPhase, Source};
@@ -51,6 +51,8 @@ pub struct May {
     pub edit: bool,
     /// Our pod deleted or evicted.
     pub take_pods: bool,
+    /// The instancetype edited.
+    pub resize: bool,
 }
 
 /// Everything that is not people's doing.
@@ -69,6 +71,7 @@ pub const NOTHING: May = May {
     swap_disks: false,
     edit: false,
     take_pods: false,
+    resize: false,
 };
 
 /// What is in the world at first, and what may happen to it.
@@ -101,6 +104,8 @@ pub struct Model {
     pub swift: bool,
     /// A pod that is not ours has the name of ours.
     pub lookalike: bool,
+    /// The VMs name an instancetype.
+    pub instancetype: bool,
     /// The flags of ours.
     pub settings: Settings,
 }
@@ -122,6 +127,7 @@ impl Model {
             apart: false,
             swift: false,
             lookalike: false,
+            instancetype: false,
             settings: Settings::default(),
         }
     }
@@ -189,6 +195,7 @@ impl Model {
             awaited: (0..self.disks.len())
                 .filter(|disk| self.disks[*disk].late)
                 .fold(0, |bits, disk| bits | 1 << disk),
+            size: Size::default(),
             history: Default::default(),
             replicas: Shared::new(vec![replica; self.replicas]),
             strays: Shared::new(Vec::new()),
@@ -263,6 +270,10 @@ pub fn table(extent: Extent) -> Vec<Model> {
         vms: vec![vec![0], vec![0]],
         ..of(name, &[LEGACY], [1, 1, 1, 2], may)
     };
+    let sized = |name: &'static str, budgets: [u8; 4], may: May| Model {
+        instancetype: true,
+        ..of(name, &[LEGACY], budgets, may)
+    };
     let mut models = vec![
         prompt(Model {
             replicas: 2,
@@ -297,6 +308,10 @@ pub fn table(extent: Extent) -> Vec<Model> {
         of("placement and opt-in edited", &[LEGACY], [1, 2, 2, 3], edit),
         of("our pod deleted or evicted", &[LEGACY], [1, 2, 2, 3], taken),
         sharing("two VMs that share a claim, both", FAULTS),
+        sized("a VM with an instancetype", [1, 2, 2, 3], May { resize: true, ..ours }),
+        // Not twice: an answer may be of a VM that is newer than the one that we have seen and asked about, and be taken
+        // for it until the next edit is seen (known).
+        sized("a VM with an instancetype, edited", [1, 1, 1, 1], edit),
         Model {
             lookalike: true,
             ..of("somebody else's pod has our name", &[LEGACY], [1, 1, 1, 2], FAULTS)

@@ -94,7 +94,17 @@ pub struct Vm {
     pub asks: Option<bool>,
     /// Which of two node selectors the template has.
     pub edited: bool,
+    /// What the revision of its instancetype says that virt-controller has stored.
+    pub revision: Option<Size>,
     pub deleting: bool,
+}
+
+/// What an instancetype says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Size {
+    #[default]
+    Small,
+    Large,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -103,6 +113,8 @@ pub struct Vmi {
     pub owner: Id,
     pub phase: VmiPhase,
     pub edited: bool,
+    /// What its instancetype said when it was made, if its VM has one.
+    pub size: Option<Size>,
     pub deleting: bool,
     /// When it was made, in jumps.
     pub born: u8,

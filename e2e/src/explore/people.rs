@@ -1,7 +1,7 @@
 //! Steps of users and administrators.
 
 use super::models::{May, Model};
-use super::objects::{Dv, Id, Kind, Pod, Role, Vm};
+use super::objects::{Dv, Id, Kind, Pod, Role, Size, Vm};
 use super::state::State;
 use super::step::{Cost, Steps};
 use crate::world::objects::{DvPhase, PodPhase};
@@ -15,6 +15,7 @@ pub fn new_vm(id: Id, strategy: RunStrategy, asks: Option<bool>) -> Vm {
         strategy,
         asks,
         edited: false,
+        revision: None,
         deleting: false,
     }
 }
@@ -42,6 +43,17 @@ pub fn steps(model: &Model, steps: &mut Steps) {
     }
     for vm in 0..state.vms.len() {
         to_vm(model.may, steps, vm);
+    }
+    // Later edits concern no VM: its revision is stored.
+    let unstored = state.vms.iter().flatten().find(|vm| vm.revision.is_none());
+    if let Some(vm) = unstored.filter(|_| model.instancetype && model.may.resize) {
+        let what = "an administrator edits the instancetype of {}";
+        steps.did(Cost::Disturbs, what, Some(vm.id), |state| {
+            state.size = match state.size {
+                Size::Small => Size::Large,
+                Size::Large => Size::Small,
+            };
+        });
     }
     for disk in (0..state.dvs.len()).filter(|_| model.may.swap_disks) {
         to_disk(steps, disk);

@@ -2,12 +2,12 @@
 
 use super::canon::Outline;
 use super::models::Model;
-use super::objects::{Body, Id, Kind, Pod, Role, Vm, Vmi};
+use super::objects::{Body, Id, Kind, Pod, Role, Size, Vm, Vmi};
 use super::seen::{Seen, SeenClaim, SeenPod};
 use super::state::time;
 use crate::world::objects::{ClaimPhase, DvPhase, Source};
 use first_consumer::api::{
-    DataVolume, Namespace, Node, PersistentVolumeClaim, Pod as PodView, StorageClass, VirtualMachine,
+    DataVolume, Namespace, Node, PersistentVolumeClaim, Pod as PodView, StorageClass, Template, VirtualMachine,
     VirtualMachineInstance,
 };
 use first_consumer::index::Index;
@@ -131,13 +131,20 @@ fn labels() -> Value {
     json!({"app": "db"})
 }
 
-fn spec(model: &Model, vm: usize, edited: bool) -> Value {
+/// What a template says, with an instancetype's part if that is in it.
+fn spec(model: &Model, vm: usize, edited: bool, size: Option<Size>) -> Value {
     let volumes = model.vms[vm].iter().map(|disk| {
         let name = disk_name(*disk);
         json!({"name": name, "dataVolume": {"name": name}})
     });
     let mut spec =
         json!({"nodeSelector": {"zone": if edited { "b" } else { "a" }}, "volumes": volumes.collect::<Vec<_>>()});
+    if let Some(size) = size {
+        spec["domain"]["memory"]["guest"] = json!(match size {
+            Size::Small => "1Gi",
+            Size::Large => "2Gi",
+        });
+    }
     if model.apart {
         let terms = json!([{"topologyKey": HOST, "labelSelector": {"matchLabels": labels()}}]);
         spec["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] = terms;
@@ -150,15 +157,31 @@ fn vm_object(model: &Model, vm: Vm) -> Value {
     if let Some(asks) = vm.asks {
         meta["annotations"]["first-consumer.kubevirt.io/provision"] = json!(asks.to_string());
     }
-    json!({
+    let mut object = json!({
         "metadata": meta,
         "spec": {"runStrategy": vm.strategy.as_str(), "template": {
             "metadata": {"labels": labels()},
-            "spec": spec(model, vm.id.index(), vm.edited),
+            "spec": spec(model, vm.id.index(), vm.edited, None),
         }},
         // Halted and Always are acted on whatever was acted on before.
         "status": {"runStrategy": vm.strategy.as_str()},
-    })
+    });
+    if model.instancetype {
+        object["spec"]["instancetype"] = json!({"name": "sized"});
+    }
+    if let Some(size) = vm.revision {
+        object["status"]["instancetypeRef"] = json!({"controllerRevisionRef": {"name": format!("sized-{size:?}")}});
+    }
+    object
+}
+
+/// What virt-api makes of a VM's template.
+pub fn expansion(model: &Model, vm: Vm, size: Size) -> Option<Template> {
+    let size = vm.revision.unwrap_or(size);
+    parse(&json!({
+        "metadata": {"labels": labels()},
+        "spec": spec(model, vm.id.index(), vm.edited, Some(size)),
+    }))
 }
 
 fn vmi_object(model: &Model, vmi: &Vmi) -> Value {
@@ -173,7 +196,7 @@ fn vmi_object(model: &Model, vmi: &Vmi) -> Value {
     );
     json!({
         "metadata": meta,
-        "spec": spec(model, vmi.id.index(), vmi.edited),
+        "spec": spec(model, vmi.id.index(), vmi.edited, vmi.size),
         "status": {"phase": vmi.phase.as_str()},
     })
 }

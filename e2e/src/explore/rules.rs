@@ -87,10 +87,15 @@ impl<'a> Sight<'a> {
             Seen::Vmi(vmi) => vmi.id.index() == self.vm && vmi.edited,
             _ => false,
         });
+        let revision = self.seen().find_map(|seen| match seen {
+            Seen::Vm(vm) if vm.id.index() == self.vm => vm.revision,
+            _ => None,
+        });
         let mut ours = self.claims().filter(|claim| self.lists(claim)).map(|claim| claim.id);
         let others = self.claims().filter(|claim| self.model.apart && !self.lists(claim));
         Wished {
             edited,
+            revision,
             claims: std::array::from_fn(|_| ours.next()),
             taken: others
                 .filter_map(|claim| claim.node)
@@ -164,6 +169,8 @@ pub fn of_restart(turn: &Turn, memory: &Memory, fresh: &Turn, now: Timestamp) ->
                     | Reason::PodFinished
                     | Reason::PodTerminating
                     | Reason::LeftToVirtController
+                    // What virt-api has said has to be asked again.
+                    | Reason::ExpansionPending
             )
     };
     let same = (turn.decision.action, turn.decision.reason) == (fresh.decision.action, fresh.decision.reason);

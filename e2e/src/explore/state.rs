@@ -2,7 +2,7 @@
 
 use super::canon::{Digest, Lives, Outline, Shared};
 use super::mind::{Acted, Mind};
-use super::objects::{Binding, Body, Claim, Dv, Id, KINDS, Kind, Pod, Vm, Vmi, Volume};
+use super::objects::{Binding, Body, Claim, Dv, Id, KINDS, Kind, Pod, Size, Vm, Vmi, Volume};
 use super::seen::Table;
 use first_consumer::index::Standing;
 use k8s_openapi::jiff::Timestamp;
@@ -54,6 +54,8 @@ pub struct State {
     pub bindings: Shared<Vec<Binding>>,
     /// Disks that have not been made yet for the first time, as bits.
     pub awaited: u8,
+    /// What the one instancetype says now.
+    pub size: Size,
     /// By kind: from the oldest version that a replica may still see to the newest.
     pub history: [Rc<Vec<Rc<Table>>>; KINDS.len()],
     pub replicas: Shared<Vec<Replica>>,
@@ -86,6 +88,7 @@ impl State {
     pub fn fresh(&self, kind: Kind, slot: usize) -> Id {
         let mut lives = Lives::default();
         self.outlines(|part| lives.note(part));
+        lives.note(self.replicas.outline());
         let id = Id::new(kind, slot, 0);
         Id {
             life: lives.next(id),
@@ -97,12 +100,26 @@ impl State {
     pub fn digest(&self) -> u128 {
         let mut lives = Lives::default();
         self.outlines(|part| lives.note(part));
+        lives.note(self.replicas.outline());
         let now = self.time();
         let mut digest = Digest::default();
-        digest.push(u64::from(self.awaited) << 8 | u64::from(self.budget));
+        digest.push((self.size as u64) << 16 | u64::from(self.awaited) << 8 | u64::from(self.budget));
         let lengths = self.history.iter().map(|history| history.len() as u64);
         lengths.for_each(|length| digest.push(length));
         self.outlines(|part| part.enter(&lives, now, &mut digest));
+        if let [_] = self.replicas[..] {
+            self.replicas.outline().enter(&lives, now, &mut digest);
+        } else {
+            // Which replica is which makes no difference.
+            let replicas = self.replicas.iter().map(|replica| {
+                let mut digest = Digest::default();
+                Outline::of(replica).enter(&lives, now, &mut digest);
+                digest.done()
+            });
+            let mut replicas: Vec<_> = replicas.collect();
+            replicas.sort_unstable();
+            replicas.into_iter().for_each(|replica| digest.push_whole(replica));
+        }
         digest.done()
     }
 
@@ -146,7 +163,7 @@ impl State {
         }
     }
 
-    /// Shows every part on which its identity depends.
+    /// Shows every part on which its identity depends, but the replicas.
     fn outlines(&self, mut show: impl FnMut(&Outline)) {
         show(self.vms.outline());
         show(self.vmis.outline());
@@ -155,7 +172,6 @@ impl State {
         show(self.pods.outline());
         show(self.volumes.outline());
         show(self.bindings.outline());
-        show(self.replicas.outline());
         show(self.strays.outline());
         for history in &self.history {
             // The newest version is what the objects above say.

@@ -39,6 +39,8 @@ pub enum Step {
     Turn(usize, usize, Rc<Acted>, [(u8, u8); KINDS.len()]),
     /// Something became of the request of this replica for this subject.
     Request(usize, usize, &'static str),
+    /// virt-api did something with the wish of this replica to expand this VM.
+    Expansion(usize, usize, &'static str),
     /// Something became of a request that nobody waits for any more.
     Stray(usize, &'static str),
 }
@@ -60,9 +62,13 @@ impl fmt::Display for Step {
             Self::Request(replica, vm, what) => {
                 write!(f, "replica {replica}, {}: the request {what}", render::vm_name(*vm))
             }
+            Self::Expansion(replica, vm, what) => {
+                write!(f, "replica {replica}, {}: virt-api {what}", render::vm_name(*vm))
+            }
             Self::Turn(replica, vm, acted, at) => {
                 let sends = match acted.effect() {
-                    Effect::Nothing | Effect::Expand { .. } => "remembers it",
+                    Effect::Nothing => "remembers it",
+                    Effect::Expand { .. } => "asks for an expansion",
                     Effect::Create(_) => "sends a create",
                     Effect::Delete { .. } => "sends a delete",
                 };
@@ -206,7 +212,9 @@ impl<'a> System<'a> {
                 let acts = |acted: Rc<Acted>| {
                     *acted.effect() != Effect::Nothing || acted.taken.turn.standing != of.standings[vm]
                 };
-                of.minds[vm].request.is_some() || self.minds.turn(state, replica, vm, newest).is_some_and(acts)
+                of.minds[vm].request.is_some()
+                    || of.minds[vm].expanding
+                    || self.minds.turn(state, replica, vm, newest).is_some_and(acts)
             })
         })
     }

@@ -34,6 +34,10 @@ pub fn trials() -> Vec<Trial> {
         trial("a_peer_that_is_not_waited_for", a_peer_that_is_not_waited_for),
         trial("a_change_that_nobody_made", a_change_that_nobody_made),
         trial("a_decision_that_a_restart_changes", a_decision_that_a_restart_changes),
+        trial(
+            "an_expansion_that_is_not_asked_for_again",
+            an_expansion_that_is_not_asked_for_again,
+        ),
     ]
 }
 
@@ -174,6 +178,21 @@ fn a_decision_that_a_restart_changes() -> Result<(), Failed> {
         }
     });
     caught(&one_disk(1, FAULTS), &broken, "a restart decides the same")
+}
+
+fn an_expansion_that_is_not_asked_for_again() -> Result<(), Failed> {
+    let model = Model {
+        instancetype: true,
+        ..one_disk(1, FAULTS)
+    };
+    let broken = Broken(|turn: &mut Turn, memory: &mut Memory| {
+        if let Effect::Expand { inputs } = &turn.effect
+            && memory.expansion.failure(inputs).is_some()
+        {
+            turn.effect = Effect::Nothing;
+        }
+    });
+    caught(&model, &broken, "a waiting claim is placed in the end")
 }
 
 /// Two VMs that must not run beside each other.

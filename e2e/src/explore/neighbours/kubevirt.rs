@@ -70,7 +70,7 @@ pub fn virt_controller(system: &System, steps: &mut Steps, slot: usize) {
             let View { disks, boot, vmi } = view(system.model, state, slot);
             Rc::new(vm_controller::next(&vm_view(vm, vmi, disks, boot), 0))
         });
-        vm_steps(steps, vm, &writes);
+        vm_steps(system.model, steps, vm, &writes);
     }
     if let Some(of) = vmi {
         let writes = system.habits.vmi.get(input(0, who, &looks_at[1..]), || {
@@ -103,8 +103,15 @@ fn vm_view(vm: Vm, vmi: Option<virt::Vmi>, disks: virt::Disks, volumes: Vec<virt
     }
 }
 
-fn vm_steps(steps: &mut Steps, vm: Vm, writes: &[vm_controller::Write]) {
+fn vm_steps(model: &Model, steps: &mut Steps, vm: Vm, writes: &[vm_controller::Write]) {
     let slot = vm.id.index();
+    if model.instancetype && vm.revision.is_none() && !vm.deleting {
+        let what = "virt-controller stores the revision of the instancetype of {}";
+        steps.did(Cost::Free, what, Some(vm.id), |state| {
+            let size = state.size;
+            state.vms[slot].iter_mut().for_each(|vm| vm.revision = Some(size));
+        });
+    }
     for write in writes {
         match write {
             vm_controller::Write::CreateVmi => {
@@ -120,6 +127,7 @@ fn vm_steps(steps: &mut Steps, vm: Vm, writes: &[vm_controller::Write]) {
                             // virt-api's webhook, with the defaults (KubeVirt reference B).
                             phase: VmiPhase::Pending,
                             edited: vm.edited,
+                            size: model.instancetype.then(|| vm.revision.unwrap_or(state.size)),
                             deleting: false,
                             born: state.now,
                         });
