@@ -229,7 +229,7 @@ fn what_is_wrong_with_cdi_and_the_storage_is_found() {
         (
             Wrong,
             "no StorageClass binds late",
-            "kubectl get storageclass",
+            "kubectl get storageclass/local -o yaml | sed",
             |facts| {
                 facts.classes = Ok(one(&class("Immediate")));
             },

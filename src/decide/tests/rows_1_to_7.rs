@@ -323,7 +323,8 @@ fn row_6_has_cdis_words_if_there_are_some() {
     let about = |message: &str| {
         let mut situation = Situation::new();
         let mut failed = data_volume("data", "Failed");
-        failed["status"]["conditions"] = json!([{"type": "Running", "status": "False", "message": message}]);
+        failed["status"]["conditions"] = json!([{"type": "Running", "status": "False",
+            "reason": "Error", "message": message}]);
         situation.index.apply(view::<DataVolume>(&failed));
         situation.decide().about
     };

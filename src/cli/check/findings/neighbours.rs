@@ -2,7 +2,7 @@
 
 use super::super::facts::{Facts, NEEDED, Needed};
 use super::{Finding, read};
-use crate::api::{CdiConfig, HONOURS, View as _};
+use crate::api::{CdiConfig, HONOURS, StorageClass, View as _};
 use crate::cli::supported::{CDI, KUBERNETES, KUBEVIRT, Minor, Supported};
 
 pub(super) fn kubernetes(facts: &Facts) -> Vec<Finding> {
@@ -141,6 +141,22 @@ fn switch_on(facts: &Facts, config: &CdiConfig) -> String {
     }
 }
 
+/// The binding mode of a class can't be changed, so it needs a twin.
+fn late_class(classes: &[StorageClass]) -> String {
+    let mut dynamic: Vec<_> = classes.iter().filter(|class| class.provisions()).collect();
+    dynamic.sort_by_key(|class| &class.meta().name);
+    let Some(class) = dynamic.first() else {
+        return "install storage whose volumes belong to nodes: https://github.com/rancher/local-path-provisioner"
+            .to_owned();
+    };
+    let name = &class.meta().name;
+    format!(
+        "if volumes of {name} belong to a node or a zone, give it a twin that waits: kubectl get storageclass/{name} \
+         -o yaml | sed -e 's/Mode: Immediate/Mode: WaitForFirstConsumer/' -e 's/^  name: .*/&-late/' \
+         -e '/^  resourceVersion:/d' | kubectl create -f -"
+    )
+}
+
 /// Which classes bind late, and how CDI fills their claims (design section 2).
 pub(super) fn storage(facts: &Facts) -> Vec<Finding> {
     let classes = match read("storage classes", &facts.classes) {
@@ -156,9 +172,9 @@ pub(super) fn storage(facts: &Facts) -> Vec<Finding> {
     if late.is_empty() {
         let text =
             "no StorageClass binds late (volumeBindingMode: WaitForFirstConsumer), so no disk waits for a consumer";
-        return vec![Finding::wrong(text, "see which there are: kubectl get storageclass")];
+        return vec![Finding::wrong(text, late_class(classes))];
     }
-    let finding = |class: &&crate::api::StorageClass| {
+    let finding = |class: &&StorageClass| {
         let (name, provisioner) = (&class.meta().name, &class.provisioner);
         let path = if drivers.iter().any(|driver| driver.meta().name == *provisioner) {
             "has a CSI driver: CDI fills a second claim (populator)"
