@@ -54,7 +54,9 @@ impl Reason {
                 "change --halted-vms or --started-vms: kubectl edit deployment/first-consumer -n first-consumer".into()
             }
             Self::MigrationTarget => format!("kubectl get vmim -n {namespace}"),
-            Self::ClaimMissing => format!("kubectl get pvc/{first} dv/{first} -n {namespace}"),
+            Self::ClaimMissing => {
+                format!("create it, or see whether CDI is about to: kubectl get pvc/{first} dv/{first} -n {namespace}")
+            }
             Self::ClaimLost => {
                 format!("restore its volume, or begin anew without its data: kubectl delete pvc/{first} -n {namespace}")
             }
