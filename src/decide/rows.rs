@@ -325,8 +325,11 @@ fn pod_finished(case: &Case) -> Option<Decision> {
     let due = since
         .checked_add(FINISHED_DELAY.after(pod.marks.attempt))
         .unwrap_or(Timestamp::MAX);
-    let action = if case.now < due { Action::Keep } else { Action::Replace };
-    let wake_at = (case.now < due).then_some(due);
+    let (action, wake_at) = if case.now < due {
+        (Action::Keep, Some(due))
+    } else {
+        (Action::Replace, None)
+    };
     let about = format!("{:?}, attempt {}", pod.phase, pod.marks.attempt);
     Some(Decision {
         action,
