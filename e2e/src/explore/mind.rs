@@ -9,7 +9,7 @@ use super::render;
 use super::rules;
 use super::seen::{Seen, Table};
 use super::state::{Positions, Request, State};
-use first_consumer::decide::{self, Effect, Settings, Turn};
+use first_consumer::decide::{self, Decision, Effect, Settings, Turn};
 use first_consumer::index::Index;
 use first_consumer::memory::{Expanding, Memory, Outcome, Wishes};
 use first_consumer::name::{Key, Uid};
@@ -221,11 +221,12 @@ pub struct Minds<'a> {
     pub brain: &'a dyn Brain,
     fixture: Index,
     views: RefCell<HashMap<Seen, render::View>>,
+    /// Large, and wanted again soon or never.
     indexes: Memo<Rc<Index>>,
     turns: Memo<Option<Rc<Acted>>>,
     taken: Memo<Rc<Taken>>,
     /// Decisions of processes that have just started.
-    fresh: Memo<Rc<Turn>>,
+    fresh: Memo<Rc<Decision>>,
     learned: Memo<Rc<Remembered>>,
 }
 
@@ -236,7 +237,7 @@ impl<'a> Minds<'a> {
             brain,
             fixture: render::fixture(model),
             views: RefCell::default(),
-            indexes: Memo::default(),
+            indexes: Memo::of_most(4096),
             turns: Memo::default(),
             taken: Memo::default(),
             fresh: Memo::default(),
@@ -346,9 +347,9 @@ impl<'a> Minds<'a> {
         let mut turn = self.brain.turn(index, &subject, settings, &mut memory, now);
         let fresh = self.fresh.get(sight_key, || {
             let mut memory = Memory::default();
-            Rc::new(self.brain.turn(index, &subject, settings, &mut memory, now))
+            Rc::new(self.brain.turn(index, &subject, settings, &mut memory, now).decision)
         });
-        let restart = rules::of_restart(&turn, &memory, &fresh, now);
+        let restart = rules::of_restart(&turn.decision, &memory, &fresh, now);
         // Where nobody is kept apart, nobody asks.
         turn.standing = turn.standing.filter(|_| self.model.apart);
         let observed = &turn.observed;
