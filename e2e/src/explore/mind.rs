@@ -10,7 +10,7 @@ use super::rules;
 use super::seen::{Seen, Table};
 use super::state::{Positions, Request, State};
 use first_consumer::decide::{self, Decision, Effect, Settings, Turn};
-use first_consumer::index::Index;
+use first_consumer::index::{Changed, Index, Standing};
 use first_consumer::memory::{Expanding, Memory, Outcome, Wishes};
 use first_consumer::name::{Key, Uid};
 use k8s_openapi::jiff::Timestamp;
@@ -23,6 +23,11 @@ pub trait Brain {
     /// One turn.
     fn turn(&self, index: &Index, subject: &Key, settings: &Settings, memory: &mut Memory, now: Timestamp) -> Turn {
         decide::turn(index, subject, settings, memory, now)
+    }
+
+    /// The subjects that are woken after a change of a kind.
+    fn woken(&self, _kind: &str, changed: Changed) -> Changed {
+        changed
     }
 
     /// Whether deletes name the UID.
@@ -171,6 +176,13 @@ pub struct Taken {
     outcome: u128,
 }
 
+impl Taken {
+    fn decides_as(&self, other: &Self) -> bool {
+        let key = |taken: &Self| (taken.turn.decision.action, taken.turn.decision.reason);
+        key(self) == key(other) && self.turn.effect == other.turn.effect
+    }
+}
+
 /// What a turn came to.
 #[derive(Debug)]
 pub struct Acted {
@@ -186,6 +198,52 @@ impl Acted {
     /// The request, if one is sent.
     pub fn effect(&self) -> &Effect {
         &self.taken.turn.effect
+    }
+}
+
+/// What a turn depends on, and its digests: of the caches, of all that a new process would go by, of everything.
+struct Input<'a> {
+    vm: usize,
+    mind: &'a Mind,
+    standings: &'a [Option<Standing>],
+    tables: [&'a Table; KINDS.len()],
+    index: u128,
+    sight: u128,
+    whole: u128,
+}
+
+impl<'a> Input<'a> {
+    fn new(state: &'a State, replica: usize, vm: usize, at: Positions) -> Self {
+        let of = &state.replicas[replica];
+        let mind = &of.minds[vm];
+        let tables: [&Table; KINDS.len()] = std::array::from_fn(|kind| &*state.history[kind][usize::from(at[kind])]);
+        let mut digest = Digest::default();
+        for table in tables {
+            digest.push_whole(table.outline.exact);
+        }
+        let index = digest.done();
+        for standing in &of.standings {
+            digest.push(identity::standing(standing.as_ref()));
+        }
+        digest.push((vm as u64) << 8 | u64::from(state.now));
+        let sight = digest.done();
+        digest.push_whole(mind.memory.outline.exact);
+        Self {
+            vm,
+            mind,
+            standings: &of.standings,
+            tables,
+            index,
+            sight,
+            whole: digest.done(),
+        }
+    }
+
+    /// Whether nothing comes of the turn.
+    fn is_idle(&self, taken: &Taken) -> bool {
+        taken.turn.effect == Effect::Nothing
+            && taken.memory.outline.exact == self.mind.memory.outline.exact
+            && taken.turn.standing == self.standings[self.vm]
     }
 }
 
@@ -228,6 +286,7 @@ pub struct Minds<'a> {
     /// Decisions of processes that have just started.
     fresh: Memo<Rc<Decision>>,
     learned: Memo<Rc<Remembered>>,
+    sleepers: Memo<Option<String>>,
 }
 
 impl<'a> Minds<'a> {
@@ -242,6 +301,7 @@ impl<'a> Minds<'a> {
             taken: Memo::default(),
             fresh: Memo::default(),
             learned: Memo::default(),
+            sleepers: Memo::default(),
         }
     }
 
@@ -285,55 +345,105 @@ impl<'a> Minds<'a> {
 
     /// What comes of a turn at these positions; `None` if it neither writes nor remembers anything new.
     pub fn turn(&self, state: &State, replica: usize, vm: usize, at: Positions) -> Option<Rc<Acted>> {
-        let mind = &state.replicas[replica].minds[vm];
-        let tables: [&Table; KINDS.len()] = std::array::from_fn(|kind| &*state.history[kind][usize::from(at[kind])]);
+        let input = Input::new(state, replica, vm, at);
+        let mind = input.mind;
         let mut digest = Digest::default();
-        for table in tables {
-            digest.push_whole(table.outline.exact);
-        }
-        let index_key = digest.done();
-        let standings = &state.replicas[replica].standings;
-        for standing in standings {
-            digest.push(identity::standing(standing.as_ref()));
-        }
-        digest.push((vm as u64) << 8 | u64::from(state.now));
-        let sight_key = digest.done();
-        digest.push_whole(mind.memory.outline.exact);
-        let input_key = digest.done();
+        digest.push_whole(input.whole);
         mind.tally.enter(&mut digest);
         self.turns.get(digest.done(), || {
-            let taken = self.taken.get(input_key, || {
-                let mut index = self.index(index_key, tables);
-                if standings.iter().any(Option::is_some) {
-                    let index = Rc::make_mut(&mut index);
-                    for (vm, standing) in standings.iter().enumerate() {
-                        index.note(&render::subject(vm), standing.clone());
-                    }
+            let taken = self.taken(&input, state);
+            let idle = input.is_idle(&taken);
+            let acted = self.judge(taken, mind, vm, input.tables, state.time());
+            (acted.broken.is_some() || !idle).then(|| Rc::new(acted))
+        })
+    }
+
+    fn taken(&self, input: &Input, state: &State) -> Rc<Taken> {
+        self.taken.get(input.whole, || {
+            let mut index = self.index(input.index, input.tables);
+            if input.standings.iter().any(Option::is_some) {
+                let index = Rc::make_mut(&mut index);
+                for (vm, standing) in input.standings.iter().enumerate() {
+                    index.note(&render::subject(vm), standing.clone());
                 }
-                Rc::new(self.take(&index, sight_key, &mind.memory.memory, vm, state.time()))
-            });
-            let acted = self.judge(taken, mind, vm, tables, state.time());
-            let news = acted.broken.is_some()
-                || *acted.effect() != Effect::Nothing
-                || acted.taken.memory.outline.exact != mind.memory.outline.exact
-                || acted.taken.turn.standing != standings[vm];
-            news.then(|| Rc::new(acted))
+            }
+            Rc::new(self.take(&index, input.sight, &input.mind.memory.memory, input.vm, state.time()))
+        })
+    }
+
+    /// Whether somebody who was satisfied with the objects before the newest version of a kind decides otherwise with it,
+    /// and no wake-up comes of that version.
+    pub fn oversleeps(&self, state: &State, replica: usize, vm: usize, at: Positions, kind: usize) -> Option<String> {
+        let mut before = at;
+        before[kind] -= 1;
+        let input = Input::new(state, replica, vm, before);
+        let then = Input::new(state, replica, vm, at);
+        let mut key = Digest::default();
+        key.push_whole(input.whole);
+        key.push_whole(then.whole);
+        self.sleepers.get(key.done(), || {
+            let (was, is) = (self.taken(&input, state), self.taken(&then, state));
+            if !input.is_idle(&was) || was.decides_as(&is) {
+                return None;
+            }
+            let mut index = (*self.index(input.index, input.tables)).clone();
+            let views = |table: &Table| {
+                table
+                    .objects
+                    .iter()
+                    .filter_map(|seen| self.view(seen))
+                    .collect::<Vec<_>>()
+            };
+            let (old, new) = (views(input.tables[kind]), views(then.tables[kind]));
+            let mut woken = Changed::new();
+            for gone in old.iter().filter(|old| new.iter().all(|new| new.key() != old.key())) {
+                woken.extend(gone.delete(&mut index));
+            }
+            for view in new {
+                woken.extend(view.apply(&mut index));
+            }
+            let woken = self.brain.woken(&format!("{:?}", KINDS[kind]), woken);
+            let (was, is) = (was.turn.decision.reason, is.turn.decision.reason);
+            (!woken.contains(&render::subject(vm))).then(|| {
+                format!(
+                    "no wake-up is lost: {was} becomes {is} with a {:?}, which wakes nobody",
+                    KINDS[kind]
+                )
+            })
+        })
+    }
+
+    /// The same of an hour that passes, before which `before` was the state.
+    pub fn oversleeps_hour(&self, before: &State, state: &State, at: Positions) -> Option<String> {
+        let subjects = before.replicas.iter().enumerate();
+        let mut subjects = subjects.flat_map(|(replica, of)| (0..of.minds.len()).map(move |vm| (replica, vm)));
+        subjects.find_map(|(replica, vm)| {
+            let input = Input::new(before, replica, vm, at);
+            let was = self.taken(&input, before);
+            let is = self.taken(&Input::new(state, replica, vm, at), state);
+            let woken = was.turn.decision.wake_at.is_some_and(|wake_at| wake_at <= state.time());
+            let (was_reason, is_reason) = (was.turn.decision.reason, is.turn.decision.reason);
+            (input.is_idle(&was) && !was.decides_as(&is) && !woken).then(|| {
+                format!("no wake-up is lost: {was_reason} becomes {is_reason} by time alone, and no timer runs")
+            })
+        })
+    }
+
+    fn view(&self, seen: &Seen) -> Option<render::View> {
+        let known = self.views.borrow().get(seen).cloned();
+        known.or_else(|| {
+            let view = render::view(self.model, seen)?;
+            self.views.borrow_mut().insert(seen.clone(), view.clone());
+            Some(view)
         })
     }
 
     fn index(&self, key: u128, tables: [&Table; KINDS.len()]) -> Rc<Index> {
         self.indexes.get(key, || {
             let mut index = self.fixture.clone();
-            for seen in tables.iter().flat_map(|table| &table.objects) {
-                let known = self.views.borrow().get(seen).cloned();
-                let view = known.or_else(|| {
-                    let view = render::view(self.model, seen)?;
-                    self.views.borrow_mut().insert(seen.clone(), view.clone());
-                    Some(view)
-                });
-                if let Some(view) = view {
-                    view.apply(&mut index);
-                }
+            let views = tables.iter().flat_map(|table| &table.objects);
+            for view in views.filter_map(|seen| self.view(seen)) {
+                view.apply(&mut index);
             }
             Rc::new(index)
         })
