@@ -12,7 +12,8 @@
 //! | `objects`, `seen`, `state` | objects in compact form, what we see of them, all of it with our replicas |
 //! | `canon`, `identity` | what makes two states one: UIDs by age, times as past, now and to come |
 //! | `render` | what we see, as the API objects that the product reads |
-//! | `mind`, `memo` | one turn of the product on what a replica sees, remembered by its input |
+//! | `mind` | what a replica remembers, and what comes of a turn |
+//! | `turns`, `memo` | turns of the product on what a replica sees, remembered by their input |
 //! | `step` | every step that is possible, in words, too |
 //! | `neighbours`, `api`, `people` | taking a step |
 //! | `rules` | what must hold |
@@ -54,6 +55,7 @@ mod search;
 mod seen;
 mod state;
 mod step;
+mod turns;
 
 pub use mind::{Brain, Product};
 pub use models::Model;

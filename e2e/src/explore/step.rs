@@ -2,13 +2,14 @@
 
 use super::api;
 use super::memo::Habits;
-use super::mind::{Acted, Brain, Minds};
+use super::mind::{Acted, Brain};
 use super::models::Model;
 use super::neighbours;
 use super::objects::{Claim, Id, KINDS, Kind, Role};
 use super::people;
 use super::render;
 use super::state::{Positions, State};
+use super::turns::Minds;
 use first_consumer::decide::Effect;
 use std::fmt;
 use std::rc::Rc;
