@@ -230,6 +230,11 @@ impl<'a> System<'a> {
                 mind.tally.lately = false;
             }
         };
+        // Where nobody is slower than a pod's life, no binding cycle stops for an hour.
+        let binds = state.bindings.iter().any(|binding| !binding.todo.is_empty());
+        if self.model.apart && binds {
+            return;
+        }
         if state.strays.is_empty() && !self.busy(state) {
             let before = steps.state;
             steps.add(Cost::Time, Step::Did("an hour passes", None), |state| {

@@ -1,0 +1,147 @@
+//! The table of models.
+//!
+//! | World | `cargo test` | CI |
+//! |---|---|---|
+//! | one disk, legacy and populator path: faults of ours and of storage together | 1, each kind alone 2 | 4 |
+//! | the same, caches that lag by any amount | 0 | 2 |
+//! | an upload | 1 | 3 |
+//! | two replicas that both lead, faults of ours: caches on time; one version late | 1 | 2; 0 |
+//! | two disks, the second made late, faults | 0 | 1 |
+//! | two anti-affine VMs: faults of ours, of storage, edits | 0 | 1 each |
+//! | two VMs that share a claim: faults, edits | 1 | 2, 1 |
+//! | a VM with an instancetype: faults and the instancetype edited; the VM edited | 1 | 2; 1 |
+//! | a VM started and stopped, deleted and made again; a disk or claim deleted and made again; edits; our pod taken | 1 | 1 to 2 |
+//!
+//! Numbers are disturbances. Elsewhere a cache is at most one version of each kind late; in `cargo test` the costliest
+//! are on time.
+
+use super::models::{Disk, FAULTS, LEGACY, May, Model, NOTHING, POPULATOR};
+use crate::world::objects::Source;
+
+/// How far the table of models goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// Every model with few disturbances, within half a minute on two cores: with every test run.
+    Test,
+    /// Within five minutes on two cores and 6 GiB: in CI.
+    Ci,
+    /// The better part of an hour.
+    Long,
+    /// Hours and many GiB.
+    Hours,
+}
+
+/// The models, each of which is explored whole. The largest come first, so that several threads end together.
+#[must_use]
+pub fn table(extent: Extent) -> Vec<Model> {
+    // Disturbances by extent.
+    let of = |name: &'static str, disks: &[Disk], budgets: [u8; 4], may: May| {
+        let lag = if extent == Extent::Hours { 2 } else { 1 };
+        Model::of(name, disks, budgets[extent as usize]).may(may).lag(lag)
+    };
+    // The costly ones: in the shortest table nothing is seen late, though turns still take their time.
+    let prompt = |model: Model| match extent {
+        Extent::Test => model.lag(0),
+        _ => model,
+    };
+    let any_lag = |model: Model| model.lag(u8::MAX);
+    let upload = Disk {
+        source: Source::Upload,
+        ..LEGACY
+    };
+    let late = Disk { late: true, ..LEGACY };
+    let ours = May {
+        fail_us: true,
+        ..NOTHING
+    };
+    let storage = May {
+        fail_storage: true,
+        ..NOTHING
+    };
+    let run = May { run: true, ..NOTHING };
+    let edit = May { edit: true, ..NOTHING };
+    let resize = May { resize: true, ..ours };
+    let recreate = May {
+        recreate: true,
+        ..NOTHING
+    };
+    let swap = May {
+        swap_disks: true,
+        ..NOTHING
+    };
+    let taken = May {
+        take_pods: true,
+        ..NOTHING
+    };
+    let apart = |name: &'static str, budgets: [u8; 4], may: May| Model {
+        vms: vec![vec![0], vec![1]],
+        nodes: 2,
+        apart: true,
+        swift: true,
+        ..of(name, &[LEGACY, LEGACY], budgets, may)
+    };
+    let two = |name: &'static str, budgets: [u8; 4]| Model {
+        replicas: 2,
+        ..of(name, &[LEGACY], budgets, ours)
+    };
+    let sharing = |name: &'static str, budgets: [u8; 4], may: May| Model {
+        vms: vec![vec![0], vec![0]],
+        ..of(name, &[LEGACY], budgets, may)
+    };
+    let sized = |name: &'static str, budgets: [u8; 4], may: May| Model {
+        instancetype: true,
+        ..of(name, &[LEGACY], budgets, may)
+    };
+    let mut models = vec![
+        prompt(of("a late disk", &[LEGACY, late], [0, 1, 1, 2], FAULTS)),
+        two("two replicas that both lead, on time", [1, 2, 3, 3]).lag(0),
+        of("one populator disk", &[POPULATOR], [1, 4, 5, 5], FAULTS),
+        of("one legacy disk", &[LEGACY], [1, 4, 5, 5], FAULTS),
+        any_lag(of("one populator disk, any lag", &[POPULATOR], [0, 2, 3, 3], FAULTS)),
+        any_lag(of("one legacy disk, any lag", &[LEGACY], [0, 2, 3, 3], FAULTS)),
+        apart("two anti-affine VMs, faults of storage", [0, 1, 2, 2], storage),
+        prompt(of(
+            "disk or claim deleted and created again",
+            &[LEGACY],
+            [1, 1, 2, 2],
+            swap,
+        )),
+        of("one upload disk", &[upload], [1, 3, 4, 5], FAULTS),
+        sized("a VM with an instancetype", [1, 2, 3, 3], resize),
+        // Not twice: an answer may be of a VM that is newer than the one that we have seen and asked about, and be taken
+        // for it until the next edit is seen (known).
+        sized("a VM with an instancetype, edited", [1, 1, 1, 1], edit),
+        prompt(sharing("two VMs that share a claim, edited", [1, 1, 2, 2], edit)),
+        sharing("two VMs that share a claim", [1, 2, 3, 3], FAULTS),
+        prompt(of("VM started and stopped", &[LEGACY], [1, 1, 2, 2], run)),
+        prompt(Model {
+            started: true,
+            ..of("one legacy disk of a started VM", &[LEGACY], [1, 1, 2, 2], storage)
+        }),
+        of("VM deleted and created again", &[LEGACY], [1, 1, 2, 2], recreate),
+        of("placement and opt-in edited", &[LEGACY], [1, 2, 3, 3], edit),
+        of("our pod deleted or evicted", &[LEGACY], [1, 2, 3, 3], taken),
+        Model {
+            lookalike: true,
+            ..of("somebody else's pod has our name", &[LEGACY], [1, 2, 3, 3], FAULTS)
+        },
+    ];
+    if extent == Extent::Test {
+        // Elsewhere the models of both are larger than these.
+        models.extend([
+            of("one legacy disk, faults of ours", &[LEGACY], [2; 4], ours),
+            of("one legacy disk, faults of storage", &[LEGACY], [2; 4], storage),
+            of("one populator disk, faults of ours", &[POPULATOR], [2; 4], ours),
+            of("one populator disk, faults of storage", &[POPULATOR], [2; 4], storage),
+        ]);
+    } else {
+        models.extend([
+            // One fault: more than 6,000,000 states.
+            two("two replicas that both lead", [0, 0, 1, 2]),
+            // Without disturbances these three are one.
+            apart("two anti-affine VMs, faults of ours", [0, 1, 1, 2], ours),
+            apart("two anti-affine VMs, edited", [0, 1, 1, 2], edit),
+        ]);
+    }
+    models
+}
