@@ -18,6 +18,30 @@
 use super::models::{Disk, FAULTS, LEGACY, May, Model, NOTHING, POPULATOR};
 use crate::world::objects::Source;
 
+const OURS: May = May {
+    fail_us: true,
+    ..NOTHING
+};
+const STORAGE: May = May {
+    fail_storage: true,
+    ..NOTHING
+};
+const RUN: May = May { run: true, ..NOTHING };
+const EDIT: May = May { edit: true, ..NOTHING };
+const RESIZE: May = May { resize: true, ..OURS };
+const RECREATE: May = May {
+    recreate: true,
+    ..NOTHING
+};
+const SWAP: May = May {
+    swap_disks: true,
+    ..NOTHING
+};
+const TAKEN: May = May {
+    take_pods: true,
+    ..NOTHING
+};
+
 /// How far the table of models goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
@@ -50,29 +74,6 @@ pub fn table(extent: Extent) -> Vec<Model> {
         ..LEGACY
     };
     let late = Disk { late: true, ..LEGACY };
-    let ours = May {
-        fail_us: true,
-        ..NOTHING
-    };
-    let storage = May {
-        fail_storage: true,
-        ..NOTHING
-    };
-    let run = May { run: true, ..NOTHING };
-    let edit = May { edit: true, ..NOTHING };
-    let resize = May { resize: true, ..ours };
-    let recreate = May {
-        recreate: true,
-        ..NOTHING
-    };
-    let swap = May {
-        swap_disks: true,
-        ..NOTHING
-    };
-    let taken = May {
-        take_pods: true,
-        ..NOTHING
-    };
     let apart = |name: &'static str, budgets: [u8; 4], may: May| Model {
         vms: vec![vec![0], vec![1]],
         nodes: 2,
@@ -82,7 +83,7 @@ pub fn table(extent: Extent) -> Vec<Model> {
     };
     let two = |name: &'static str, budgets: [u8; 4]| Model {
         replicas: 2,
-        ..of(name, &[LEGACY], budgets, ours)
+        ..of(name, &[LEGACY], budgets, OURS)
     };
     let sharing = |name: &'static str, budgets: [u8; 4], may: May| Model {
         vms: vec![vec![0], vec![0]],
@@ -99,28 +100,28 @@ pub fn table(extent: Extent) -> Vec<Model> {
         of("one legacy disk", &[LEGACY], [1, 4, 5, 5], FAULTS),
         any_lag(of("one populator disk, any lag", &[POPULATOR], [0, 2, 3, 3], FAULTS)),
         any_lag(of("one legacy disk, any lag", &[LEGACY], [0, 2, 3, 3], FAULTS)),
-        apart("two anti-affine VMs, faults of storage", [0, 1, 2, 2], storage),
+        apart("two anti-affine VMs, faults of storage", [0, 1, 2, 2], STORAGE),
         prompt(of(
             "disk or claim deleted and created again",
             &[LEGACY],
             [1, 1, 2, 2],
-            swap,
+            SWAP,
         )),
         of("one upload disk", &[upload], [1, 3, 4, 5], FAULTS),
-        sized("a VM with an instancetype", [1, 2, 3, 3], resize),
+        sized("a VM with an instancetype", [1, 2, 3, 3], RESIZE),
         // Not twice: an answer may be of a VM that is newer than the one that we have seen and asked about, and be taken
         // for it until the next edit is seen (known).
-        sized("a VM with an instancetype, edited", [1, 1, 1, 1], edit),
-        prompt(sharing("two VMs that share a claim, edited", [1, 1, 2, 2], edit)),
+        sized("a VM with an instancetype, edited", [1, 1, 1, 1], EDIT),
+        prompt(sharing("two VMs that share a claim, edited", [1, 1, 2, 2], EDIT)),
         sharing("two VMs that share a claim", [1, 2, 3, 3], FAULTS),
-        prompt(of("VM started and stopped", &[LEGACY], [1, 1, 2, 2], run)),
+        prompt(of("VM started and stopped", &[LEGACY], [1, 1, 2, 2], RUN)),
         prompt(Model {
             started: true,
-            ..of("one legacy disk of a started VM", &[LEGACY], [1, 1, 2, 2], storage)
+            ..of("one legacy disk of a started VM", &[LEGACY], [1, 1, 2, 2], STORAGE)
         }),
-        of("VM deleted and created again", &[LEGACY], [1, 1, 2, 2], recreate),
-        of("placement and opt-in edited", &[LEGACY], [1, 2, 3, 3], edit),
-        of("our pod deleted or evicted", &[LEGACY], [1, 2, 3, 3], taken),
+        of("VM deleted and created again", &[LEGACY], [1, 1, 2, 2], RECREATE),
+        of("placement and opt-in edited", &[LEGACY], [1, 2, 3, 3], EDIT),
+        of("our pod deleted or evicted", &[LEGACY], [1, 2, 3, 3], TAKEN),
         Model {
             lookalike: true,
             ..of("somebody else's pod has our name", &[LEGACY], [1, 2, 3, 3], FAULTS)
@@ -129,18 +130,18 @@ pub fn table(extent: Extent) -> Vec<Model> {
     if extent == Extent::Test {
         // Elsewhere the models of both are larger than these.
         models.extend([
-            of("one legacy disk, faults of ours", &[LEGACY], [2; 4], ours),
-            of("one legacy disk, faults of storage", &[LEGACY], [2; 4], storage),
-            of("one populator disk, faults of ours", &[POPULATOR], [2; 4], ours),
-            of("one populator disk, faults of storage", &[POPULATOR], [2; 4], storage),
+            of("one legacy disk, faults of ours", &[LEGACY], [2; 4], OURS),
+            of("one legacy disk, faults of storage", &[LEGACY], [2; 4], STORAGE),
+            of("one populator disk, faults of ours", &[POPULATOR], [2; 4], OURS),
+            of("one populator disk, faults of storage", &[POPULATOR], [2; 4], STORAGE),
         ]);
     } else {
         models.extend([
-            // One fault: more than 6,000,000 states.
+            // A fault is too much: it is not through after two minutes of a core.
             two("two replicas that both lead", [0, 0, 1, 2]),
             // Without disturbances these three are one.
-            apart("two anti-affine VMs, faults of ours", [0, 1, 1, 2], ours),
-            apart("two anti-affine VMs, edited", [0, 1, 1, 2], edit),
+            apart("two anti-affine VMs, faults of ours", [0, 1, 1, 2], OURS),
+            apart("two anti-affine VMs, edited", [0, 1, 1, 2], EDIT),
         ]);
     }
     models
