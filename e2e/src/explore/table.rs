@@ -109,8 +109,8 @@ pub fn table(extent: Extent) -> Vec<Model> {
         )),
         of("one upload disk", &[upload], [1, 3, 4, 5], FAULTS),
         sized("a VM with an instancetype", [1, 2, 3, 3], RESIZE),
-        // Not twice: an answer may be of a VM that is newer than the one that we have seen and asked about, and be taken
-        // for it until the next edit is seen (known).
+        // Not twice: virt-api expands what it has, which may be newer than what we have seen, and we take it for what we
+        // asked about. Edited back at once, the VM gets a pod for the edit that was taken back.
         sized("a VM with an instancetype, edited", [1, 1, 1, 1], EDIT),
         prompt(sharing("two VMs that share a claim, edited", [1, 1, 2, 2], EDIT)),
         sharing("two VMs that share a claim", [1, 2, 3, 3], FAULTS),
