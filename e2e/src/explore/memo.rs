@@ -10,28 +10,43 @@ use std::rc::Rc;
 
 /// Remembers what comes of an input.
 #[derive(Debug)]
-pub struct Memo<V>(RefCell<HashMap<u128, V, BuildHasherDefault<Half>>>);
+pub struct Memo<V> {
+    known: RefCell<HashMap<u128, V, BuildHasherDefault<Half>>>,
+    most: usize,
+}
 
 impl<V> Default for Memo<V> {
     fn default() -> Self {
-        Self(RefCell::default())
+        Self::of_most(usize::MAX)
+    }
+}
+
+impl<V> Memo<V> {
+    /// One that begins anew when it has so many.
+    pub fn of_most(most: usize) -> Self {
+        let known = RefCell::default();
+        Self { known, most }
     }
 }
 
 impl<V: Clone> Memo<V> {
     /// What came of the input with this digest, or comes of it now.
     pub fn get(&self, input: u128, compute: impl FnOnce() -> V) -> V {
-        if let Some(known) = self.0.borrow().get(&input) {
+        if let Some(known) = self.known.borrow().get(&input) {
             return known.clone();
         }
         let new = compute();
-        self.0.borrow_mut().insert(input, new.clone());
+        let mut known = self.known.borrow_mut();
+        if known.len() >= self.most {
+            known.clear();
+        }
+        known.insert(input, new.clone());
         new
     }
 
     /// How many different inputs there were.
     pub fn len(&self) -> usize {
-        self.0.borrow().len()
+        self.known.borrow().len()
     }
 }
 

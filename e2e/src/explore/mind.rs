@@ -1,21 +1,13 @@
-//! One turn of the product on what a replica sees, remembered by its input.
+//! What a replica knows of a subject, and what comes of its turns.
 
 use super::canon::{Digest, Outline, Visitor, Walk};
-use super::identity;
-use super::memo::Memo;
-use super::models::Model;
-use super::objects::{Body, Id, KINDS, Size, Vm};
-use super::render;
-use super::rules;
-use super::seen::{Seen, Table};
-use super::state::{Positions, Request, State};
+use super::objects::{Body, Id, Size, Vm};
+use super::state::Request;
 use first_consumer::decide::{self, Effect, Settings, Turn};
-use first_consumer::index::Index;
-use first_consumer::memory::{Expanding, Memory, Outcome, Wishes};
-use first_consumer::name::{Key, Uid};
+use first_consumer::index::{Changed, Index};
+use first_consumer::memory::Memory;
+use first_consumer::name::Key;
 use k8s_openapi::jiff::Timestamp;
-use std::cell::RefCell;
-use std::collections::HashMap;
 use std::rc::Rc;
 
 /// What decides: the product, or in tests one that was broken on purpose.
@@ -23,6 +15,11 @@ pub trait Brain {
     /// One turn.
     fn turn(&self, index: &Index, subject: &Key, settings: &Settings, memory: &mut Memory, now: Timestamp) -> Turn {
         decide::turn(index, subject, settings, memory, now)
+    }
+
+    /// The subjects that are woken after a change of a kind.
+    fn woken(&self, _kind: &str, changed: Changed) -> Changed {
+        changed
     }
 
     /// Whether deletes name the UID.
@@ -131,7 +128,7 @@ impl Walk for Mind {
 
 impl Tally {
     /// Enters it into a digest as it stands.
-    fn enter(&self, digest: &mut Digest) {
+    pub fn enter(&self, digest: &mut Digest) {
         digest.push(u64::from(self.made) << 2 | u64::from(self.lately) << 1 | u64::from(self.replaced));
         let id = |id: Option<Id>| id.map_or(0, |id| (1 + id.place() as u64) << 8 | u64::from(id.life));
         digest.push(id(self.owner));
@@ -168,7 +165,14 @@ pub struct Taken {
     /// Whether the scheduler may choose a node for the pod that is seen.
     pub awaits_node: bool,
     /// Tells what comes of it from what comes of other turns, whatever they saw.
-    outcome: u128,
+    pub outcome: u128,
+}
+
+impl Taken {
+    pub fn decides_as(&self, other: &Self) -> bool {
+        let key = |taken: &Self| (taken.turn.decision.action, taken.turn.decision.reason);
+        key(self) == key(other) && self.turn.effect == other.turn.effect
+    }
 }
 
 /// What a turn came to.
@@ -213,221 +217,4 @@ pub enum Expansion {
     Refused,
     /// Nobody answers.
     Away,
-}
-
-/// Turns by their input; `None` if nothing comes of one.
-pub struct Minds<'a> {
-    pub model: &'a Model,
-    pub brain: &'a dyn Brain,
-    fixture: Index,
-    views: RefCell<HashMap<Seen, render::View>>,
-    indexes: Memo<Rc<Index>>,
-    turns: Memo<Option<Rc<Acted>>>,
-    taken: Memo<Rc<Taken>>,
-    /// Decisions of processes that have just started.
-    fresh: Memo<Rc<Turn>>,
-    learned: Memo<Rc<Remembered>>,
-}
-
-impl<'a> Minds<'a> {
-    pub fn new(model: &'a Model, brain: &'a dyn Brain) -> Self {
-        Self {
-            model,
-            brain,
-            fixture: render::fixture(model),
-            views: RefCell::default(),
-            indexes: Memo::default(),
-            turns: Memo::default(),
-            taken: Memo::default(),
-            fresh: Memo::default(),
-            learned: Memo::default(),
-        }
-    }
-
-    /// How many different turns the product has taken.
-    pub fn turns(&self) -> usize {
-        self.taken.len()
-    }
-
-    /// What is remembered after the answer to a turn's request.
-    pub fn learn(&self, mind: &Mind, acted: &Acted, answer: Answer, state: &State) -> Rc<Remembered> {
-        let mut key = Digest::default();
-        key.push_whole(mind.memory.outline.exact);
-        key.push_whole(acted.outcome);
-        key.push(identity::digest(&answer) ^ u64::from(state.now));
-        self.learned.get(key.done(), || {
-            let mut memory = mind.memory.memory.clone();
-            memory.record(outcome(acted, answer, state), &acted.taken.turn.observed, state.time());
-            Remembered::new(memory)
-        })
-    }
-
-    /// What is remembered when virt-api has expanded a VM, or has not.
-    pub fn expand(&self, mind: &Mind, answer: Expansion, state: &State) -> Rc<Remembered> {
-        let mut key = Digest::default();
-        key.push_whole(mind.memory.outline.exact);
-        key.push(identity::digest(&answer) ^ u64::from(state.now));
-        self.learned.get(key.done(), || {
-            let expanding = match answer {
-                Expansion::Of(vm, size) => render::expansion(self.model, vm, size).map_or_else(
-                    || Expanding::Refused("unreadable".into()),
-                    |template| Expanding::Expanded(Box::new(template)),
-                ),
-                Expansion::Refused => Expanding::Refused("no such instancetype".into()),
-                Expansion::Away => Expanding::Unanswered("no answer".into()),
-            };
-            let mut memory = mind.memory.memory.clone();
-            memory.expansion.end(expanding, state.time());
-            Remembered::new(memory)
-        })
-    }
-
-    /// What comes of a turn at these positions; `None` if it neither writes nor remembers anything new.
-    pub fn turn(&self, state: &State, replica: usize, vm: usize, at: Positions) -> Option<Rc<Acted>> {
-        let mind = &state.replicas[replica].minds[vm];
-        let tables: [&Table; KINDS.len()] = std::array::from_fn(|kind| &*state.history[kind][usize::from(at[kind])]);
-        let mut digest = Digest::default();
-        for table in tables {
-            digest.push_whole(table.outline.exact);
-        }
-        let index_key = digest.done();
-        let standings = &state.replicas[replica].standings;
-        for standing in standings {
-            digest.push(identity::standing(standing.as_ref()));
-        }
-        digest.push((vm as u64) << 8 | u64::from(state.now));
-        let sight_key = digest.done();
-        digest.push_whole(mind.memory.outline.exact);
-        let input_key = digest.done();
-        mind.tally.enter(&mut digest);
-        self.turns.get(digest.done(), || {
-            let taken = self.taken.get(input_key, || {
-                let mut index = self.index(index_key, tables);
-                if standings.iter().any(Option::is_some) {
-                    let index = Rc::make_mut(&mut index);
-                    for (vm, standing) in standings.iter().enumerate() {
-                        index.note(&render::subject(vm), standing.clone());
-                    }
-                }
-                Rc::new(self.take(&index, sight_key, &mind.memory.memory, vm, state.time()))
-            });
-            let acted = self.judge(taken, mind, vm, tables, state.time());
-            let news = acted.broken.is_some()
-                || *acted.effect() != Effect::Nothing
-                || acted.taken.memory.outline.exact != mind.memory.outline.exact
-                || acted.taken.turn.standing != standings[vm];
-            news.then(|| Rc::new(acted))
-        })
-    }
-
-    fn index(&self, key: u128, tables: [&Table; KINDS.len()]) -> Rc<Index> {
-        self.indexes.get(key, || {
-            let mut index = self.fixture.clone();
-            for seen in tables.iter().flat_map(|table| &table.objects) {
-                let known = self.views.borrow().get(seen).cloned();
-                let view = known.or_else(|| {
-                    let view = render::view(self.model, seen)?;
-                    self.views.borrow_mut().insert(seen.clone(), view.clone());
-                    Some(view)
-                });
-                if let Some(view) = view {
-                    view.apply(&mut index);
-                }
-            }
-            Rc::new(index)
-        })
-    }
-
-    /// Has the product take a turn, and a process that has just started another.
-    fn take(&self, index: &Index, sight_key: u128, memory: &Memory, vm: usize, now: Timestamp) -> Taken {
-        let subject = render::subject(vm);
-        let settings = &self.model.settings;
-        let mut memory = memory.clone();
-        let mut turn = self.brain.turn(index, &subject, settings, &mut memory, now);
-        let fresh = self.fresh.get(sight_key, || {
-            let mut memory = Memory::default();
-            Rc::new(self.brain.turn(index, &subject, settings, &mut memory, now))
-        });
-        let restart = rules::of_restart(&turn, &memory, &fresh, now);
-        // Where nobody is kept apart, nobody asks.
-        turn.standing = turn.standing.filter(|_| self.model.apart);
-        let observed = &turn.observed;
-        // As the worker does: what is gone needs no memory.
-        if turn.effect == Effect::Nothing && observed.owner.is_none() && observed.own_pod().is_none() {
-            memory = Memory::default();
-        }
-        if let Effect::Expand { inputs } = &turn.effect {
-            memory.expansion.begin(inputs.clone());
-        }
-        let memory = Remembered::new(memory);
-        let (body, flags) = match &turn.effect {
-            Effect::Create(pod) => (render::body(&subject, pod).map(Rc::new), String::new()),
-            Effect::Delete { .. } => (None, format!("{:?}", turn.effect)),
-            Effect::Expand { inputs } => (None, inputs.clone()),
-            Effect::Nothing => (None, String::new()),
-        };
-        let (standing, wishes) = (&turn.standing, Wishes::of(observed));
-        let awaits_node = observed.awaits_node();
-        let mut outcome = Digest::default();
-        outcome.push_text(&format!("{flags}{standing:?}{wishes:?}{awaits_node}"));
-        outcome.push_whole(memory.outline.exact);
-        outcome.push_whole(body.as_ref().map_or(0, |body| body.outline.exact));
-        Taken {
-            turn,
-            body,
-            memory,
-            restart,
-            awaits_node,
-            outcome: outcome.done(),
-        }
-    }
-
-    /// Counts on, and asks the rules.
-    fn judge(&self, taken: Rc<Taken>, mind: &Mind, vm: usize, tables: [&Table; KINDS.len()], now: Timestamp) -> Acted {
-        let sight = rules::Sight::new(self.model, vm, tables);
-        let mut tally = sight.tally(mind.tally);
-        let broken = rules::of_turn(&sight, &taken.turn, tally, &taken.memory.memory, now);
-        let broken = broken.or_else(|| taken.restart.clone());
-        if matches!(taken.turn.effect, Effect::Create(_)) {
-            let wishes = Some(sight.wishes());
-            tally.replaced &= tally.wishes != wishes;
-            tally.wishes = wishes;
-        }
-        let mut outcome = Digest::default();
-        outcome.push_whole(taken.outcome);
-        tally.enter(&mut outcome);
-        outcome.push_text(broken.as_deref().unwrap_or_default());
-        Acted {
-            taken,
-            tally,
-            broken,
-            outcome: outcome.done(),
-        }
-    }
-}
-
-/// The API server's answer to a turn's request, as the product reads it.
-fn outcome(acted: &Acted, answer: Answer, state: &State) -> Outcome {
-    let (replaced, next_attempt) = match *acted.effect() {
-        Effect::Delete {
-            replaced, next_attempt, ..
-        } => (replaced, next_attempt),
-        _ => (false, None),
-    };
-    match answer {
-        Answer::Created(id) => {
-            let object = state.pod(id).map(render::pod_object);
-            let pod = object.and_then(|object| render::parse(&object));
-            Outcome::Created(Box::new(pod.unwrap_or_default()))
-        }
-        Answer::Refused => Outcome::Refused("exceeded quota".into()),
-        Answer::Conflict => Outcome::Unanswered("Conflict".into()),
-        Answer::None => Outcome::Unanswered("no answer".into()),
-        Answer::Deleted(id) => Outcome::Deleted {
-            held: false,
-            uid: Uid::from(&*id.uid()),
-            replaced,
-            next_attempt,
-        },
-    }
 }

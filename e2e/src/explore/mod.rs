@@ -12,20 +12,21 @@
 //! | `objects`, `seen`, `state` | objects in compact form, what we see of them, all of it with our replicas |
 //! | `canon`, `identity` | what makes two states one: UIDs by age, times as past, now and to come |
 //! | `render` | what we see, as the API objects that the product reads |
-//! | `mind`, `memo` | one turn of the product on what a replica sees, remembered by its input |
+//! | `mind` | what a replica remembers, and what comes of a turn |
+//! | `turns`, `memo` | turns of the product on what a replica sees, remembered by their input |
 //! | `step` | every step that is possible, in words, too |
 //! | `neighbours`, `api`, `people` | taking a step |
 //! | `rules` | what must hold |
 //! | `search` | breadth first, with parent pointers, and the stories that they tell |
-//! | `models` | the table of models |
+//! | `models`, `table` | what a model is, and the table of them |
 //!
 //! # Why an own explorer
 //!
 //! Stateright would do, and was tried with an earlier model. Three things of this one do not fit it. A state's identity is
 //! not its value: a digest under renaming is (Stateright's `representative` builds a renamed copy of each state
 //! and keeps every state's full value while it is queued). A turn is a function worth remembering across states, as it
-//! decodes JSON: it needs a memo beside the model. And a rule such as "from each state a fair run comes to rest" wants to
-//! know which states other runs have passed through already. What remains of an explorer then is a queue and a map.
+//! decodes JSON: it needs a memo beside the model. And "from each state a fair run comes to rest" is read off the graph,
+//! once for all states: each knows its next step in two fair orders. What remains of an explorer then is a queue and a map.
 //!
 //! # What is abstracted
 //!
@@ -37,7 +38,12 @@
 //!   see any later one, of each kind on its own. Turns that neither write nor remember anything new are no steps, and of
 //!   turns to one end only those that have seen least.
 //!   A restarted replica may list what its predecessor saw or anything newer, not older than that.
-//! * Neighbours act on the live objects, one reconcile at a time; CDI's back-off is any delay, as nothing is timed.
+//! * Turns are possible at any time. That somebody wakes the subject for those that matter is a rule of its own: who was
+//!   satisfied is woken by the index or by a timer, or decides the same.
+//! * Neighbours act on the live objects, one reconcile at a time; CDI's back-off is any delay, as nothing is timed. What
+//!   nobody else can tell from a moment earlier (the life of a prime's worker, copies of what is known of it, phases that
+//!   nobody tells apart) happens at once: [`step`] says why that loses nothing.
+//! * Which replica is which makes no difference.
 
 mod api;
 mod canon;
@@ -54,6 +60,8 @@ mod search;
 mod seen;
 mod state;
 mod step;
+pub mod table;
+mod turns;
 
 pub use mind::{Brain, Product};
 pub use models::Model;

@@ -7,10 +7,10 @@ use super::seen::{Seen, SeenClaim, SeenPod};
 use super::state::time;
 use crate::world::objects::{ClaimPhase, DvPhase, Source};
 use first_consumer::api::{
-    DataVolume, Namespace, Node, PersistentVolumeClaim, Pod as PodView, StorageClass, Template, VirtualMachine,
-    VirtualMachineInstance,
+    DataVolume, Namespace, Node, PersistentVolumeClaim, Pod as PodView, StorageClass, Template, View as _,
+    VirtualMachine, VirtualMachineInstance,
 };
-use first_consumer::index::Index;
+use first_consumer::index::{Changed, Index};
 use first_consumer::name::{Key, pod_name};
 use serde_json::{Value, json};
 
@@ -31,13 +31,34 @@ pub enum View {
 }
 
 impl View {
-    pub fn apply(self, index: &mut Index) {
+    pub fn apply(self, index: &mut Index) -> Changed {
         match self {
-            Self::Vm(view) => drop(index.apply(view)),
-            Self::Vmi(view) => drop(index.apply(view)),
-            Self::Dv(view) => drop(index.apply(view)),
-            Self::Claim(view) => drop(index.apply(view)),
-            Self::Pod(view) => drop(index.apply(view)),
+            Self::Vm(view) => index.apply(view),
+            Self::Vmi(view) => index.apply(view),
+            Self::Dv(view) => index.apply(view),
+            Self::Claim(view) => index.apply(view),
+            Self::Pod(view) => index.apply(view),
+        }
+    }
+
+    pub fn delete(&self, index: &mut Index) -> Changed {
+        let key = self.key();
+        match self {
+            Self::Vm(_) => index.delete::<VirtualMachine>(&key),
+            Self::Vmi(_) => index.delete::<VirtualMachineInstance>(&key),
+            Self::Dv(_) => index.delete::<DataVolume>(&key),
+            Self::Claim(_) => index.delete::<PersistentVolumeClaim>(&key),
+            Self::Pod(_) => index.delete::<PodView>(&key),
+        }
+    }
+
+    pub fn key(&self) -> Key {
+        match self {
+            Self::Vm(view) => view.meta().key(),
+            Self::Vmi(view) => view.meta().key(),
+            Self::Dv(view) => view.meta().key(),
+            Self::Claim(view) => view.meta().key(),
+            Self::Pod(view) => view.meta().key(),
         }
     }
 }

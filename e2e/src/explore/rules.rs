@@ -8,7 +8,7 @@ use super::state::State;
 use super::step::name;
 use crate::world::objects::{ClaimPhase, DvPhase};
 use crate::world::virt_controller::{VmiPhase, vm::RunStrategy};
-use first_consumer::decide::{Effect, Turn};
+use first_consumer::decide::{Decision, Effect, Turn};
 use first_consumer::memory::Memory;
 use first_consumer::name::Uid;
 use first_consumer::reason::Reason;
@@ -140,7 +140,8 @@ pub fn of_turn(sight: &Sight, turn: &Turn, tally: Tally, memory: &Memory, now: T
     if creates && tally.made > 0 && tally.lately && !changed {
         return Some("growing gaps: a second pod is made without any".into());
     }
-    if turn.decision.reason == Reason::BackingOff && tally.lately && memory.silence(now).is_none() {
+    let sooner = memory.silence(now).is_some() || memory.settling(now).is_some();
+    if turn.decision.reason == Reason::BackingOff && tally.lately && !sooner {
         let gap = turn.decision.wake_at.map(|at| at.duration_since(now));
         let least = Duration::from_secs(5 << tally.made.saturating_sub(1).min(5)).min(Duration::from_mins(5));
         if gap
@@ -154,15 +155,15 @@ pub fn of_turn(sight: &Sight, turn: &Turn, tally: Tally, memory: &Memory, now: T
 }
 
 /// Whether a process that has just started would decide the same, timers aside.
-pub fn of_restart(turn: &Turn, memory: &Memory, fresh: &Turn, now: Timestamp) -> Option<String> {
+pub fn of_restart(turn: &Decision, memory: &Memory, fresh: &Decision, now: Timestamp) -> Option<String> {
     // Our own write, which the watch will show to the next process as well.
     if memory.assumed(now).is_some() {
         return None;
     }
-    let timed = |turn: &Turn| {
-        turn.decision.wake_at.is_some()
+    let timed = |decision: &Decision| {
+        decision.wake_at.is_some()
             || matches!(
-                turn.decision.reason,
+                decision.reason,
                 Reason::BackingOff
                     | Reason::CreateRefused
                     | Reason::GaveUp
@@ -173,11 +174,11 @@ pub fn of_restart(turn: &Turn, memory: &Memory, fresh: &Turn, now: Timestamp) ->
                     | Reason::ExpansionPending
             )
     };
-    let same = (turn.decision.action, turn.decision.reason) == (fresh.decision.action, fresh.decision.reason);
+    let same = (turn.action, turn.reason) == (fresh.action, fresh.reason);
     (!same && !timed(turn) && !timed(fresh)).then(|| {
         format!(
             "a restart decides the same: {} {:?}, but after a restart {} {:?}",
-            turn.decision.reason, turn.decision.action, fresh.decision.reason, fresh.decision.action
+            turn.reason, turn.action, fresh.reason, fresh.action
         )
     })
 }

@@ -118,7 +118,9 @@ impl State {
             });
             let mut replicas: Vec<_> = replicas.collect();
             replicas.sort_unstable();
-            replicas.into_iter().for_each(|replica| digest.push_whole(replica));
+            for replica in replicas {
+                digest.push_whole(replica);
+            }
         }
         digest.done()
     }

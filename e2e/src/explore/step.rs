@@ -2,13 +2,14 @@
 
 use super::api;
 use super::memo::Habits;
-use super::mind::{Acted, Brain, Minds};
+use super::mind::{Acted, Brain};
 use super::models::Model;
 use super::neighbours;
 use super::objects::{Claim, Id, KINDS, Kind, Role};
 use super::people;
 use super::render;
 use super::state::{Positions, State};
+use super::turns::Minds;
 use first_consumer::decide::Effect;
 use std::fmt;
 use std::rc::Rc;
@@ -229,10 +230,18 @@ impl<'a> System<'a> {
                 mind.tally.lately = false;
             }
         };
+        // Where nobody is slower than a pod's life, no binding cycle stops for an hour.
+        let binds = state.bindings.iter().any(|binding| !binding.todo.is_empty());
+        if self.model.apart && binds {
+            return;
+        }
         if state.strays.is_empty() && !self.busy(state) {
-            steps.did(Cost::Time, "an hour passes", None, |state| {
-                state.replicas.iter_mut().for_each(|replica| replica.at = newest);
+            let before = steps.state;
+            steps.add(Cost::Time, Step::Did("an hour passes", None), |state| {
                 pass(state);
+                let broken = self.minds.oversleeps_hour(before, state, newest);
+                state.replicas.iter_mut().for_each(|replica| replica.at = newest);
+                broken
             });
         }
         if self.model.may.fail_us && state.replicas.iter().any(|replica| replica.at != newest) {
@@ -252,6 +261,12 @@ impl<'a> System<'a> {
         for (replica, of) in state.replicas.iter().enumerate() {
             for vm in (0..of.minds.len()).filter(|vm| of.minds[*vm].request.is_none()) {
                 let fair = self.minds.turn(state, replica, vm, newest).map(|acted| acted.outcome);
+                let seen = (0..KINDS.len()).filter(|kind| of.at[*kind] < newest[*kind]);
+                let mut lost = seen.filter_map(|kind| self.minds.oversleeps(state, replica, vm, newest, kind));
+                if let Some(rule) = lost.next() {
+                    let step = Step::Request(replica, vm, "that should follow is never thought of");
+                    steps.add(Cost::Free, step, |_| Some(rule));
+                }
                 let mut taken: Vec<(u128, Positions)> = Vec::new();
                 let mut at = of.at;
                 loop {

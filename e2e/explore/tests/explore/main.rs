@@ -8,7 +8,7 @@ mod mutants;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use first_consumer_explore::explore::models::{Extent, table};
+use first_consumer_explore::explore::table::{Extent, table};
 use first_consumer_explore::explore::{Product, Report, explore};
 use libtest_mimic::{Arguments, Failed, Trial};
 

@@ -1,7 +1,7 @@
 //! Every rule catches a decision that was broken on purpose.
 
 use first_consumer::decide::{Action, Effect, Settings, Turn, turn};
-use first_consumer::index::Index;
+use first_consumer::index::{Changed, Index};
 use first_consumer::memory::Memory;
 use first_consumer::name::{Key, Uid, pod_name};
 use first_consumer::observe::Named;
@@ -34,6 +34,8 @@ pub fn trials() -> Vec<Trial> {
         trial("a_peer_that_is_not_waited_for", a_peer_that_is_not_waited_for),
         trial("a_change_that_nobody_made", a_change_that_nobody_made),
         trial("a_decision_that_a_restart_changes", a_decision_that_a_restart_changes),
+        trial("a_change_that_wakes_nobody", a_change_that_wakes_nobody),
+        trial("a_timer_that_is_forgotten", a_timer_that_is_forgotten),
         trial(
             "an_expansion_that_is_not_asked_for_again",
             an_expansion_that_is_not_asked_for_again,
@@ -178,6 +180,25 @@ fn a_decision_that_a_restart_changes() -> Result<(), Failed> {
         }
     });
     caught(&one_disk(1, FAULTS), &broken, "a restart decides the same")
+}
+
+fn a_change_that_wakes_nobody() -> Result<(), Failed> {
+    struct Deaf;
+    impl Brain for Deaf {
+        fn woken(&self, kind: &str, changed: Changed) -> Changed {
+            if kind == "Dv" { Changed::new() } else { changed }
+        }
+    }
+    caught(&one_disk(0, NOTHING), &Deaf, "no wake-up is lost")
+}
+
+fn a_timer_that_is_forgotten() -> Result<(), Failed> {
+    let broken = Broken(|turn: &mut Turn, _: &mut Memory| {
+        if turn.decision.reason == Reason::CreateRefused {
+            turn.decision.wake_at = None;
+        }
+    });
+    caught(&one_disk(1, FAULTS), &broken, "no wake-up is lost")
 }
 
 fn an_expansion_that_is_not_asked_for_again() -> Result<(), Failed> {
