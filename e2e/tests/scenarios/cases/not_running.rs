@@ -162,8 +162,12 @@ pub async fn c21_somebody_elses_populator() -> Result<()> {
         .await?;
     scene.advance(Duration::from_mins(10)).await;
     ensure!(scene.made() == 0);
-    let told = scene.told("DiskStuck");
-    ensure!(told.len() == 1 && told[0].contains("plain from Foo source"), "{told:?}");
+    let told = scene.events_on("other");
+    let hints: Vec<_> = told.iter().filter(|(reason, ..)| reason == "DiskStuck").collect();
+    ensure!(
+        hints.len() == 1 && hints[0].1.contains("plain from Foo source"),
+        "{told:?}"
+    );
     scene.served_root("PendingPopulation", &source).await?;
     scene.advance(Duration::from_hours(5)).await;
     ensure!(scene.made() == 1);
