@@ -267,6 +267,28 @@ fn the_first_finding_is_the_cause_unless_a_disk_is_going() {
 }
 
 #[test]
+fn where_a_vm_may_not_run_the_next_step_edits_what_its_user_wrote() {
+    let next = |world: &World| {
+        let found = world.look(None).findings;
+        let found = found
+            .iter()
+            .find(|found| found.trouble == Trouble::BoundWhereVmCannotRun);
+        found.expect("a finding").next("prod")
+    };
+    let selector = json!({"nodeSelector": {"zone": "b"}});
+    let mut world = World::new();
+    world.set("db", &json!({"spec": {"template": {"spec": &selector}}}));
+    assert!(next(&world).contains("kubectl edit vm/db -n prod"), "{}", next(&world));
+    world.launcher(&unschedulable("0/2 nodes", 0));
+    world.objects.remove("db");
+    world.set(
+        "db-vmi",
+        &json!({"metadata": {"ownerReferences": []}, "spec": &selector}),
+    );
+    assert!(next(&world).contains("kubectl edit vmi/db -n prod"), "{}", next(&world));
+}
+
+#[test]
 fn a_worker_of_a_prime_claim_concerns_the_vm() {
     let mut world = World::new();
     prime(&mut world, "Bound");

@@ -73,6 +73,9 @@ pub(super) const TABLE: &[Row] = &[
             ("young", |w| w.now = at(9)),
             ("it exists", |w| w.set("late", &json!({"metadata": {"name": "gone"}}))),
             ("no class is known", |w| drop(w.objects.remove("late"))),
+            ("a node is chosen all the same", |w| {
+                w.annotate("root", "volume.kubernetes.io/selected-node", &json!("node-1"));
+            }),
             ("bound all the same", |w| {
                 w.set(
                     "root",

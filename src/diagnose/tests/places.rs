@@ -45,9 +45,15 @@ pub(super) const TABLE: &[Row] = &[
         "root",
         |w| w.set("pv-root", &affinity("node-9")),
         "can only be reached from node-9",
-        &[("reached from everywhere", |w| {
-            w.set("pv-root", &json!({"spec": {"nodeAffinity": null}}));
-        })],
+        &[
+            ("reached from everywhere", |w| {
+                w.set("pv-root", &json!({"spec": {"nodeAffinity": null}}));
+            }),
+            ("the node that was chosen is gone, and another reaches it", |w| {
+                w.annotate("root", "volume.kubernetes.io/selected-node", &json!("node-9"));
+                w.set("pv-root", &affinity("node-2"));
+            }),
+        ],
     ),
     (
         Trouble::SelectedNodeNotReady,

@@ -108,6 +108,19 @@ pub(super) const TABLE: &[Row] = &[
     ),
     (
         Trouble::WorkerFailing,
+        "never starts",
+        "root",
+        |w| {
+            w.worker(
+                &json!({"status": {"containerStatuses": [{"restartCount": 0, "state": {"waiting":
+                {"reason": "ImagePullBackOff", "message": "no such image"}}}]}}),
+            );
+        },
+        "pod importer-root, ImagePullBackOff: no such image",
+        &[],
+    ),
+    (
+        Trouble::WorkerFailing,
         "of a prime claim",
         "root",
         |w| {
@@ -159,6 +172,9 @@ pub(super) const TABLE: &[Row] = &[
                 w.pod("importer-root", "root", "root", &json!({}));
             }),
             ("asked for", |w| w.annotate("root", IMMEDIATE, &json!("true"))),
+            ("a node is chosen", |w| {
+                w.annotate("root", "volume.kubernetes.io/selected-node", &json!("node-1"));
+            }),
             ("the class binds at once", |w| {
                 w.set("late", &json!({"volumeBindingMode": "Immediate"}));
             }),
