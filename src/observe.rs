@@ -266,24 +266,21 @@ fn expand<'a>(
     template: Cow<'a, Template>,
     expanded: Option<&Expanded>,
 ) -> (Cow<'a, Template>, Option<String>) {
-    // A VMI that lives has been expanded by virt-controller.
-    let vm = index
-        .vm(subject)
-        .filter(|vm| vm.needs_expansion() && living(index, subject).is_none());
-    let unexpanded = vm.map(|vm| vm.expansion_inputs());
+    let unexpanded = unexpanded(index, subject).map(|(_, inputs)| inputs);
     match expanded.filter(|expanded| unexpanded.as_ref() == Some(&expanded.inputs)) {
         Some(expanded) => (Cow::Owned(expanded.template.clone()), None),
         None => (template, unexpanded),
     }
 }
 
-/// What has to be expanded before the VM's template says all. A VMI that lives has been expanded by virt-controller.
+/// The VM that has to be expanded before its template says all, and of what the expansion depends. A VMI that lives has
+/// been expanded by virt-controller.
 #[must_use]
-pub fn unexpanded(index: &Index, subject: &Key) -> Option<String> {
+pub fn unexpanded<'a>(index: &'a Index, subject: &Key) -> Option<(&'a VirtualMachine, String)> {
     let vm = index
         .vm(subject)
-        .filter(|vm| vm.needs_expansion() && living(index, subject).is_none());
-    vm.map(|vm| vm.expansion_inputs())
+        .filter(|vm| vm.needs_expansion() && living(index, subject).is_none())?;
+    Some((vm, vm.expansion_inputs()))
 }
 
 /// The VMI, unless it has ended and its VM will make another one.

@@ -23,7 +23,7 @@ use crate::leader::Leadership;
 use crate::memory::{Expanding, Memory, Outcome};
 use crate::metrics::Metrics;
 use crate::name::{Key, pod_name};
-use crate::observe::Observed;
+use crate::observe::{self, Observed};
 use crate::pace::Pace;
 use crate::queue::Queue;
 use crate::reason::{Reason, Trouble};
@@ -207,13 +207,20 @@ impl Worker {
     /// Lets virt-api expand the template and decides again afterwards. Not in the worker's own time: an API that hangs
     /// must not keep other subjects waiting.
     fn expand(self: &Arc<Self>, subject: Key, inputs: String) {
+        // What was decided about; by now the index may have another.
+        let unexpanded = observe::unexpanded(&lock(&self.index), &subject)
+            .filter(|(_, found)| *found == inputs)
+            .map(|(vm, _)| vm.clone());
+        let Some(vm) = unexpanded else {
+            return self.queue.add(subject);
+        };
         self.memories
             .with(&subject, |remembered| remembered.memory.expansion.begin(inputs));
         let worker = Arc::clone(self);
         tokio::spawn(async move {
             let outcome = {
                 let _permit = worker.expansions.acquire().await;
-                expand(&worker.client, &subject).await
+                expand(&worker.client, &vm).await
             };
             match &outcome {
                 Expanding::Expanded(_) => debug!(%subject, "the template has been expanded"),

@@ -40,6 +40,8 @@ pub struct Meta {
     pub uid: Uid,
     /// Its version, for the watch.
     pub resource_version: Option<Box<str>>,
+    /// Counts the changes of its spec; only of kinds that keep it ([`super::View::KEEPS_GENERATION`]).
+    pub generation: Option<i64>,
     /// When it was created.
     pub creation_timestamp: Option<Timestamp>,
     /// Set while it is being deleted.

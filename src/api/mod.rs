@@ -81,28 +81,37 @@ pub trait View: DeserializeOwned + Clone + Debug + PartialEq + Send + Sync + 'st
     /// Whether its objects live in namespaces.
     const NAMESPACED: bool;
 
+    /// Whether a rule reads its generation. Of some kinds it changes with what nobody reads.
+    const KEEPS_GENERATION: bool;
+
     /// The object's metadata.
     fn meta(&self) -> &Meta;
 
-    /// Takes the resource version out, which only the watch needs: without it equal views are unchanged objects.
+    /// Takes the resource version out, which only the watch needs, and drops a generation that no rule reads: without
+    /// them equal views are unchanged objects.
     fn take_version(&mut self) -> Option<Box<str>>;
 }
 
 /// Implements [`View`] for a struct with a `metadata` field.
 macro_rules! view {
-    ($type:ty, $group:literal, $version:literal, $kind:literal, $plural:literal, namespaced: $namespaced:literal) => {
+    (
+        $type:ty, $group:literal, $version:literal, $kind:literal, $plural:literal, namespaced: $namespaced:literal
+        $(, keeps_generation: $keeps:literal)?
+    ) => {
         impl $crate::api::View for $type {
             const GROUP: &'static str = $group;
             const VERSION: &'static str = $version;
             const KIND: &'static str = $kind;
             const PLURAL: &'static str = $plural;
             const NAMESPACED: bool = $namespaced;
+            const KEEPS_GENERATION: bool = false $(|| $keeps)?;
 
             fn meta(&self) -> &$crate::api::Meta {
                 &self.metadata
             }
 
             fn take_version(&mut self) -> Option<Box<str>> {
+                self.metadata.generation = self.metadata.generation.filter(|_| Self::KEEPS_GENERATION);
                 self.metadata.resource_version.take()
             }
         }

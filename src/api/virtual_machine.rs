@@ -48,7 +48,7 @@ struct StateChangeRequest {
     action: Arc<str>,
 }
 
-view!(VirtualMachine, "kubevirt.io", "v1", "VirtualMachine", "virtualmachines", namespaced: true);
+view!(VirtualMachine, "kubevirt.io", "v1", "VirtualMachine", "virtualmachines", namespaced: true, keeps_generation: true);
 
 impl VirtualMachine {
     /// The run strategy (KubeVirt `core/v1/types.go`: `RunStrategy()`): the deprecated `running` is Always or Halted.
@@ -88,6 +88,15 @@ impl VirtualMachine {
     #[must_use]
     pub fn needs_expansion(&self) -> bool {
         self.spec.instancetype.is_some() || self.spec.preference.is_some()
+    }
+
+    /// Whether another answer of the API server is about the same spec of the same life, as far as both say it.
+    #[must_use]
+    pub fn is_as(&self, other: &Self) -> bool {
+        let (this, that) = (&self.metadata, &other.metadata);
+        let generations = this.generation.zip(that.generation);
+        let lives = !this.uid.0.is_empty() && !that.uid.0.is_empty();
+        (!lives || this.uid == that.uid) && generations.is_none_or(|(this, that)| this == that)
     }
 
     /// Changes when the result of `expand-spec` may: with this life of the VM, its template, and what it names.

@@ -160,10 +160,10 @@ async fn from_cluster(
     }
     let subjects = names::find(&scene.index, &namespace, names)?;
     for subject in &subjects {
-        if let Some(inputs) = observe::unexpanded(&scene.index, subject) {
+        if let Some((vm, inputs)) = observe::unexpanded(&scene.index, subject) {
             let memory = scene.memories.entry(subject.clone()).or_default();
             memory.expansion.begin(inputs);
-            memory.expansion.end(expand(&client, subject).await, now);
+            memory.expansion.end(expand(&client, vm).await, now);
         }
     }
     Ok((scene, subjects))

@@ -104,10 +104,10 @@ async fn from_cluster(flags: &Render) -> Result<(Index, BTreeSet<Key>, Expansion
     let subjects = names::find(&index, &namespace, &named)?;
     let mut expanded = Expansions::new();
     for subject in &subjects {
-        let Some(inputs) = observe::unexpanded(&index, subject) else {
+        let Some((vm, inputs)) = observe::unexpanded(&index, subject) else {
             continue;
         };
-        let template = match expand(&client, subject).await {
+        let template = match expand(&client, vm).await {
             Expanding::Expanded(template) => *template,
             Expanding::Refused(text) => return Err(Failure::refused(format!("{subject} cannot be expanded: {text}"))),
             Expanding::Unanswered(text) => return Err(Failure::cluster(format!("{subject}: no expand-spec: {text}"))),

@@ -5,12 +5,13 @@ use kube::core::Request;
 
 use super::client::{CALL_LIMIT, timed};
 use super::watched::Watched;
-use crate::api::VirtualMachine;
+use crate::api::{View as _, VirtualMachine};
 use crate::memory::Expanding;
-use crate::name::Key;
 
-/// Asks virt-api, through the API server, what the stored VM's template amounts to.
-pub async fn expand(client: &Client, subject: &Key) -> Expanding {
+/// Asks virt-api, through the API server, what the VM's template amounts to. It answers about the VM that is stored; if
+/// that is another one by now, there is no answer.
+pub async fn expand(client: &Client, vm: &VirtualMachine) -> Expanding {
+    let subject = vm.meta().key();
     let path = format!(
         "/apis/subresources.kubevirt.io/v1/namespaces/{}/virtualmachines",
         subject.namespace
@@ -20,6 +21,9 @@ pub async fn expand(client: &Client, subject: &Key) -> Expanding {
         Err(error) => return Expanding::Refused(error.to_string()),
     };
     match timed(CALL_LIMIT, client.request::<Watched<VirtualMachine>>(request)).await {
+        Ok(Watched { view: Ok(answer), .. }) if !answer.is_as(vm) => {
+            Expanding::Unanswered("the VM was edited while its template was expanded".to_owned())
+        }
         Ok(Watched { view: Ok(vm), .. }) => Expanding::Expanded(Box::new(vm.template().clone())),
         Ok(Watched { view: Err(fault), .. }) => Expanding::Unanswered(fault.to_string()),
         Err(error) if error.code().is_some_and(definite) => Expanding::Refused(error.to_string()),
@@ -37,16 +41,23 @@ fn definite(code: u16) -> bool {
 mod tests {
     use std::sync::Arc;
 
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::cluster::client::{Clients, Observer};
     use crate::cluster::test_server::{Answer, TestServer, status};
 
+    fn vm(metadata: &Value) -> VirtualMachine {
+        let mut vm = json!({"metadata": metadata, "spec": {"template": {"spec": {"nodeSelector": {"zone": "b"}}}}});
+        vm["metadata"]["namespace"] = json!("ns");
+        vm["metadata"]["name"] = json!("db");
+        serde_json::from_value(vm).unwrap()
+    }
+
     async fn asked(answer: impl Fn() -> Answer + Send + Sync + 'static) -> (Expanding, String) {
         let server = TestServer::start(move |_| answer()).await;
         let clients = Clients::from_config(&server.config(), &(Arc::new(|_, _| ()) as Observer)).unwrap();
-        let outcome = expand(&clients.write, &Key::new("ns", "db")).await;
+        let outcome = expand(&clients.write, &vm(&json!({"uid": "one", "generation": 1}))).await;
         (outcome, server.requests()[0].path.clone())
     }
 
@@ -63,6 +74,30 @@ mod tests {
             path.trim_end_matches('?'),
             "/apis/subresources.kubevirt.io/v1/namespaces/ns/virtualmachines/db/expand-spec"
         );
+    }
+
+    /// What is edited and edited back while virt-api looks must not be taken for what we asked about.
+    #[tokio::test]
+    async fn an_answer_about_another_state_of_the_vm_is_none() {
+        for (metadata, counts) in [
+            (json!({"uid": "one", "generation": 1}), true),
+            (json!({}), true),
+            (json!({"uid": "one", "generation": 2}), false),
+            (json!({"uid": "two", "generation": 1}), false),
+        ] {
+            let answer = json!({"kind": "VirtualMachine", "metadata": metadata, "spec": {"template": {"spec": {}}}});
+            let (outcome, _) = asked(move || (200, answer.to_string())).await;
+            assert_eq!(
+                matches!(outcome, Expanding::Expanded(_)),
+                counts,
+                "{metadata}: {outcome:?}"
+            );
+            assert_eq!(
+                matches!(outcome, Expanding::Unanswered(_)),
+                !counts,
+                "{metadata}: {outcome:?}"
+            );
+        }
     }
 
     #[tokio::test]
