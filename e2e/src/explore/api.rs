@@ -1,7 +1,7 @@
 //! Our requests: sent, arrived, lost, and what their sender learns of it; and crashes.
 
 use super::mind::{Acted, Answer, Expansion, Mind};
-use super::objects::{Id, Kind, Pod, Role};
+use super::objects::{Id, Kind, Pod, Role, Vm};
 use super::state::{Act, Positions, Request, State};
 use super::step::{Cost, Step, Steps, System, name};
 use crate::world::objects::PodPhase;
@@ -18,13 +18,16 @@ pub fn send(state: &mut State, replica: usize, vm: usize, at: Positions, acted: 
             uid: names_uids.then_some(meant),
         }),
     };
+    let asked = state.seen_vm(vm, &at);
     let replica = &mut state.replicas[replica];
     replica.at = at;
     replica.standings[vm].clone_from(&acted.taken.turn.standing);
     let mind = &mut replica.minds[vm];
     mind.memory = Rc::clone(&acted.taken.memory);
     mind.tally = acted.tally;
-    mind.expanding |= matches!(acted.effect(), Effect::Expand { .. });
+    if matches!(acted.effect(), Effect::Expand { .. }) {
+        mind.expanding = asked;
+    }
     mind.request = act.map(|act| Request {
         subject: u8::try_from(vm).unwrap_or(u8::MAX),
         act,
@@ -40,8 +43,8 @@ pub fn steps(system: &System, steps: &mut Steps) {
             if let Some(request) = &mind.request {
                 answered(system, steps, replica, vm, request);
             }
-            if mind.expanding {
-                expanded(system, steps, replica, vm);
+            if let Some(asked) = mind.expanding {
+                expanded(system, steps, replica, vm, asked);
             }
         }
         if system.model.may.fail_us && of.minds.iter().any(|mind| mind.tally.owner.is_some()) {
@@ -133,19 +136,21 @@ fn answered(system: &System, steps: &mut Steps, replica: usize, vm: usize, reque
     }
 }
 
-/// virt-api answers to the wish to expand a VM: from what is there now, whatever we have seen.
-fn expanded(system: &System, steps: &mut Steps, replica: usize, vm: usize) {
+/// virt-api answers to the wish to expand a VM: from what is there now, whatever we have seen. An answer about another spec
+/// counts as none.
+fn expanded(system: &System, steps: &mut Steps, replica: usize, vm: usize, asked: Vm) {
     let state = steps.state;
     let mut answer = |cost: Cost, what: &'static str, answer: Expansion| {
         steps.add(cost, Step::Expansion(replica, vm, what), |state| {
             let memory = system.minds.expand(&state.replicas[replica].minds[vm], answer, state);
             let mind = &mut state.replicas[replica].minds[vm];
-            mind.expanding = false;
+            mind.expanding = None;
             mind.memory = memory;
             None
         });
     };
     match state.vms[vm] {
+        Some(vm) if vm.spec() != asked.spec() => answer(Cost::Free, "expands another spec", Expansion::Away),
         Some(vm) => answer(Cost::Free, "expands it", Expansion::Of(vm, state.size)),
         None => answer(Cost::Free, "does not find it", Expansion::Away),
     }

@@ -65,8 +65,8 @@ fn essence(text: &str) -> &str {
 pub struct Mind {
     pub memory: Rc<Remembered>,
     pub request: Option<Request>,
-    /// virt-api has been asked for an expansion.
-    pub expanding: bool,
+    /// virt-api has been asked to expand this VM.
+    pub expanding: Option<Vm>,
     /// What the rules count beside it.
     pub tally: Tally,
 }
@@ -111,7 +111,7 @@ impl Mind {
         Self {
             memory: Remembered::new(Memory::default()),
             request: None,
-            expanding: false,
+            expanding: None,
             tally: Tally::default(),
         }
     }
@@ -121,7 +121,7 @@ impl Walk for Mind {
     fn walk(&self, visitor: &mut impl Visitor) {
         visitor.outline(&self.memory.outline);
         self.request.walk(visitor);
-        visitor.value(self.expanding.into());
+        self.expanding.walk(visitor);
         self.tally.walk(visitor);
     }
 }

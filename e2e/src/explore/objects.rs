@@ -99,6 +99,13 @@ pub struct Vm {
     pub deleting: bool,
 }
 
+impl Vm {
+    /// What its generation counts, and its life.
+    pub fn spec(&self) -> (Id, RunStrategy, bool) {
+        (self.id, self.strategy, self.edited)
+    }
+}
+
 /// What an instancetype says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Size {

@@ -3,7 +3,7 @@
 use super::canon::{Digest, Lives, Outline, Shared};
 use super::mind::{Acted, Mind};
 use super::objects::{Binding, Body, Claim, Dv, Id, KINDS, Kind, Pod, Size, Vm, Vmi, Volume};
-use super::seen::Table;
+use super::seen::{Seen, Table};
 use first_consumer::index::Standing;
 use k8s_openapi::jiff::Timestamp;
 use std::rc::Rc;
@@ -77,6 +77,16 @@ impl State {
 
     pub fn pod(&self, id: Id) -> Option<&Pod> {
         self.pods.iter().find(|pod| pod.id == id)
+    }
+
+    /// A VM as it is seen at these positions.
+    pub fn seen_vm(&self, vm: usize, at: &Positions) -> Option<Vm> {
+        let kind = KINDS.iter().position(|kind| *kind == Kind::Vm)?;
+        let table = &self.history[kind][usize::from(at[kind])];
+        table.objects.iter().find_map(|object| match object {
+            Seen::Vm(found) if usize::from(found.id.slot) == vm => Some(*found),
+            _ => None,
+        })
     }
 
     /// The volume that belongs to a claim.

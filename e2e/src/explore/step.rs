@@ -214,7 +214,7 @@ impl<'a> System<'a> {
                     *acted.effect() != Effect::Nothing || acted.taken.turn.standing != of.standings[vm]
                 };
                 of.minds[vm].request.is_some()
-                    || of.minds[vm].expanding
+                    || of.minds[vm].expanding.is_some()
                     || self.minds.turn(state, replica, vm, newest).is_some_and(acts)
             })
         })

@@ -205,6 +205,33 @@ pub(super) const TABLE: &[Row] = &[
     ),
     (
         Trouble::BoundWhereVmCannotRun,
+        "reached from many nodes",
+        "",
+        |w| {
+            w.set(
+                "db",
+                &json!({"spec": {"template": {"spec": {"nodeSelector": {"zone": "b"}}}}}),
+            );
+            for node in ["node-3", "node-4", "node-5"] {
+                w.add(
+                    node,
+                    "v1",
+                    "Node",
+                    &json!({"metadata": {"labels": {"kubernetes.io/hostname": node}}}),
+                );
+            }
+            let nodes = ["node-1", "node-2", "node-3", "node-4", "node-5"];
+            for volume in ["pv-root", "pv-data"] {
+                w.set(volume, &affinity("node-1"));
+                w.objects.get_mut(volume).expect("a volume")["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"]
+                    [0]["matchExpressions"][0]["values"] = json!(nodes);
+            }
+        },
+        "root, data on node-1, node-2, node-3 and 2 more, and the VM asks for zone=b",
+        &[],
+    ),
+    (
+        Trouble::BoundWhereVmCannotRun,
         "volumes that nobody has seen",
         "",
         |w| {
