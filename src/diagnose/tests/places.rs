@@ -210,7 +210,7 @@ pub(super) const TABLE: &[Row] = &[
         |w| {
             w.set(
                 "db",
-                &json!({"spec": {"template": {"spec": {"nodeSelector": {"zone": "b"}}}}}),
+                &json!({"spec": {"template": {"spec": {"nodeSelector": {"zone": "z"}}}}}),
             );
             for node in ["node-3", "node-4", "node-5"] {
                 w.add(
@@ -227,7 +227,7 @@ pub(super) const TABLE: &[Row] = &[
                     [0]["matchExpressions"][0]["values"] = json!(nodes);
             }
         },
-        "root, data on node-1, node-2, node-3 and 2 more, and the VM asks for zone=b",
+        "root, data on node-1, node-2, node-3 and 2 more, and the VM asks for zone=z",
         &[],
     ),
     (

@@ -82,6 +82,15 @@ impl ByHand {
         self.wait_no_own_pod().await
     }
 
+    /// The halted VM `db` with the disk `root`, and our pod, which no node fits.
+    pub async fn stuck_root(&self) -> Result<Pod> {
+        self.disk("root", "WaitForFirstConsumer", &json!({})).await?;
+        let vm = Vm::halted("db").existing_disk("root").provision("true");
+        self.create(vm.spec("nodeSelector", json!({"no": "node"})).object())
+            .await?;
+        self.wait_own_pod().await
+    }
+
     /// Says what CDI would of a DataVolume.
     pub async fn phase(&self, data_volume: &str, phase: &str) -> Result<()> {
         let status = json!({"phase": phase});

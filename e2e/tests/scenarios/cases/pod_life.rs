@@ -82,12 +82,7 @@ pub async fn c28_a_deletion_that_takes_its_time(cluster: Arc<Cluster>) -> Result
 /// A deletion that does not end is told, once, and no second pod comes.
 pub async fn c28_a_deletion_that_does_not_end() -> Result<()> {
     let scene = ByHand::new().await?;
-    scene.disk("root", "WaitForFirstConsumer", &json!({})).await?;
-    let vm = Vm::halted("db").existing_disk("root").provision("true");
-    scene
-        .create(vm.spec("nodeSelector", json!({"no": "node"})).object())
-        .await?;
-    let pod = scene.wait_own_pod().await?;
+    let pod = scene.stuck_root().await?;
     let hold = json!({"metadata": {"finalizers": ["example.com/hold"]}});
     let name = pod.name_any();
     scene
@@ -164,12 +159,7 @@ pub async fn c22_a_pod_that_stays_alive() -> Result<()> {
             "image": "", "imageID": "", "state": {"waiting": {"reason": "ImagePullBackOff"}}}]}),
     ] {
         let scene = ByHand::new().await?;
-        scene.disk("root", "WaitForFirstConsumer", &json!({})).await?;
-        let vm = Vm::halted("db").existing_disk("root").provision("true");
-        scene
-            .create(vm.spec("nodeSelector", json!({"no": "node"})).object())
-            .await?;
-        let pod = scene.wait_own_pod().await?;
+        let pod = scene.stuck_root().await?;
         scene.pod_status(&pod, &status).await?;
         scene.bind("root", "node-1").await?;
         scene.wait_no_own_pod().await?;
@@ -216,11 +206,7 @@ pub async fn c26_the_place_is_lost() -> Result<()> {
 /// its work, so what a kubelet makes of it is nobody's business: see the pull error above.)
 pub async fn c33_pods_that_fail() -> Result<()> {
     let scene = ByHand::new().await?;
-    scene.disk("root", "WaitForFirstConsumer", &json!({})).await?;
-    let vm = Vm::halted("db").existing_disk("root").provision("true");
-    scene
-        .create(vm.spec("nodeSelector", json!({"no": "node"})).object())
-        .await?;
+    scene.stuck_root().await?;
     for _ in 0..20 {
         let pods = scene.own_pods().await?;
         if let Some(pod) = pods.first() {
