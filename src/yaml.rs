@@ -4,8 +4,6 @@ use serde::Deserialize as _;
 use serde_json::{Map, Value};
 use serde_yaml::Value as Yaml;
 
-use crate::placement::without_nulls;
-
 /// A document that is neither YAML nor JSON.
 #[derive(Debug, thiserror::Error)]
 #[error("document {document}: {message}")]
@@ -79,6 +77,21 @@ pub fn text(values: &[Value]) -> String {
         .iter()
         .map(|value| serde_yaml::to_string(value).unwrap_or_default());
     texts.collect::<Vec<_>>().join("---\n")
+}
+
+/// The value with nothing in it that is null: an absent field and one that is null are the same, as for Kubernetes.
+#[must_use]
+pub fn without_nulls(mut value: Value) -> Value {
+    match &mut value {
+        Value::Object(fields) => {
+            fields.retain(|_, value| !value.is_null());
+            let plain = |value: &mut Value| *value = without_nulls(value.take());
+            fields.values_mut().for_each(plain);
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| *item = without_nulls(item.take())),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+    value
 }
 
 #[cfg(test)]

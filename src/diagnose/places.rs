@@ -82,9 +82,16 @@ pub(super) fn pod_held(case: &Case) -> Option<Suspicion> {
     Some(suspicion.lasting(Since::Told(Some(since)), GOING))
 }
 
-/// Our pod or a launcher has no word from the scheduler that it asks for.
+/// Our pod or a launcher has no word from the scheduler that it asks for. A node that was chosen for one of its claims is
+/// a word: the rest comes when the volumes are there (Kubernetes `volumebinding/volume_binding.go`: `PreBind`).
 pub(super) fn scheduler_silent(case: &Case) -> Option<Suspicion> {
-    let pod = pods(case).find(|pod| pod.scheduled() == Scheduled::Silent)?;
+    let lost = |claim: &Claim| case.watched.is_some_and(|watched| watched.lost(&claim.uid) > 0);
+    let listing = case.observed.listed();
+    let spoken = |pod: &Arc<Pod>| {
+        let mut pending = listing.iter().filter(|claim| claim.phase == ClaimPhase::Pending);
+        pending.any(|claim| pod.claims().any(|name| *name == claim.name) && (claim.placed || lost(claim)))
+    };
+    let pod = pods(case).find(|pod| pod.scheduled() == Scheduled::Silent && !spoken(pod))?;
     let (name, scheduler) = (&pod.meta().name, pod.scheduler());
     let about = format!("pod {name} asks for {scheduler}");
     let suspicion = Suspicion::of(Trouble::SchedulerSilent, "", about, scheduler);

@@ -36,6 +36,7 @@ use crate::api::{
     KubeVirt, NetworkAttachmentDefinition, Node, PersistentVolumeClaim, ResourceQuota, Strings, Template,
 };
 use crate::quantity::Quantity;
+use crate::yaml::without_nulls;
 use config::Config;
 pub use gates::KNOWN_MINORS;
 use resources::{Compute, List};
@@ -309,21 +310,6 @@ impl Placement {
             claims,
         })
     }
-}
-
-/// The value with nothing in it that is null: an absent field and one that is null are the same, as for Kubernetes.
-#[must_use]
-pub fn without_nulls(mut value: Value) -> Value {
-    match &mut value {
-        Value::Object(fields) => {
-            fields.retain(|_, value| !value.is_null());
-            let plain = |value: &mut Value| *value = without_nulls(value.take());
-            fields.values_mut().for_each(plain);
-        }
-        Value::Array(items) => items.iter_mut().for_each(|item| *item = without_nulls(item.take())),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-    }
-    value
 }
 
 /// The compute container's resources: rule by rule in KubeVirt's order, since later ones read what earlier ones wrote.

@@ -116,6 +116,9 @@ pub(super) const TABLE: &[Row] = &[
         &[
             ("young", |w| w.now = at(29)),
             ("it has spoken", |w| w.set("own", &unschedulable("no", 0))),
+            ("it has chosen a node", |w| {
+                w.annotate("root", "volume.kubernetes.io/selected-node", &json!("node-1"));
+            }),
             ("gated", |w| {
                 w.set(
                     "own",

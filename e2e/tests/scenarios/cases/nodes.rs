@@ -145,7 +145,8 @@ pub async fn c49_the_selected_node_flaps() -> Result<()> {
         scene.advance(Duration::from_secs(5)).await;
     }
     ensure!(scene.made() <= 3, "{} pods", scene.made());
-    ensure!(scene.told("DiskStuck").len() <= 1);
+    let told = scene.told("DiskStuck");
+    ensure!(told.len() == 1 && told[0].contains("again and again"), "{told:?}");
     ensure!(scene.own_pods().await?.len() == 1, "then steady");
     Ok(())
 }
