@@ -4,6 +4,7 @@ mod allowance;
 mod disks;
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
@@ -17,7 +18,7 @@ use crate::index::{Index, own_subject};
 use crate::lifecycle::{State, state};
 use crate::name::{Key, Uid, pod_name};
 use crate::peers::Peers;
-use crate::placement::{Inputs, Placement, Refusal};
+use crate::placement::{Domains, Inputs, Placement, Refusal};
 use crate::pod::{Marks, Owner};
 use crate::policy::{Permission, Policy, permission};
 
@@ -61,6 +62,8 @@ pub struct Observed {
     pub unexpanded: Option<String>,
     /// Whom it must not run beside. Nobody, until somebody looks around ([`Observed::look_around`]).
     pub peers: Peers,
+    /// The own pod is as it should be but that it keeps out of more places than it has to.
+    pub too_strict: bool,
     /// Whom it has to let go first. Nobody, until a turn has looked ([`crate::decide::turn`]).
     pub rival: Option<Rival>,
 }
@@ -168,6 +171,12 @@ impl Observed {
         let waits = self.placement.is_some() || self.own_pod().is_some();
         self.peers = Peers::of(index, &self.subject, waits);
         let placement = self.placement.take();
+        self.too_strict = self.own_pod().is_some_and(|pod| {
+            let known = &pod.marks.domains;
+            let less = *known != self.peers.domains && contains(known, &self.peers.domains);
+            let made = |placement: &Placement| placement.clone().keep_out_of(known).hash() == *pod.marks.placement_hash;
+            less && matches!(&placement, Some(Ok(placement)) if made(placement))
+        });
         self.placement = placement.map(|placement| Ok(placement?.keep_out_of(&self.peers.domains)));
     }
 
@@ -210,6 +219,13 @@ impl Observed {
     }
 }
 
+/// Whether the inner domains are all among the outer ones.
+fn contains(outer: &Domains, inner: &Domains) -> bool {
+    let known =
+        |(key, values): (&Arc<str>, &BTreeSet<Arc<str>>)| outer.get(key).is_some_and(|known| values.is_subset(known));
+    inner.iter().all(known)
+}
+
 /// Looks at one subject, as if it were alone. `expanded` is the last expansion of its template, current or not.
 #[must_use]
 pub fn observe(index: &Index, subject: &Key, policy: Policy, expanded: Option<&Expanded>) -> Observed {
@@ -243,6 +259,7 @@ pub fn observe(index: &Index, subject: &Key, policy: Policy, expanded: Option<&E
         placement: wanted.then(|| render(index, subject, &template, unexpanded.is_some())),
         unexpanded,
         peers: Peers::default(),
+        too_strict: false,
         rival: None,
         labels: template.into_owned().metadata.labels,
         subject: subject.clone(),

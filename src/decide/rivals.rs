@@ -6,7 +6,7 @@ use super::rows::{Case, ROWS_BEFORE_RIVALS};
 use crate::index::{Index, Standing};
 use crate::memory::Memory;
 use crate::name::Key;
-use crate::observe::{Observed, Rival, observe};
+use crate::observe::{Observed, OwnPod, Rival, observe};
 use crate::placement::{Domains, Refusal};
 use crate::policy::{MadeFor, Permission, Policy};
 use crate::reason::Reason;
@@ -38,10 +38,12 @@ fn sharer(index: &Index, observed: &Observed, policy: Policy) -> Option<Rival> {
     })
 }
 
-/// An anti-affine peer whose pod is about to get its node, or one with a smaller name that is about to make its pod. Our
-/// own pod stays all the same: the scheduler sees both.
+/// An anti-affine peer whose pod is about to get its node, or one with a smaller name that is about to make its pod. With
+/// a pod of our own nobody goes first, since the scheduler sees both; but one that could go to more places is not replaced
+/// just then: it may still get a node on its way out, and the peer's would follow it there.
 fn peer(index: &Index, observed: &Observed, policy: Policy, now: Timestamp) -> Option<Rival> {
-    if observed.own_pod().is_some() {
+    let own = observed.own_pod();
+    if own.is_some_and(|pod| pod.terminating || pod.finished() || !observed.too_strict) {
         return None;
     }
     let goes_first = |other: &Key| {
@@ -50,11 +52,11 @@ fn peer(index: &Index, observed: &Observed, policy: Policy, now: Timestamp) -> O
         if !state.needs() {
             return false;
         }
+        let by_name = own.is_none() && *other < observed.subject;
         match (standing, state.own_pod()) {
             (Some(Standing::Acting(_)), _) => true,
             (Some(Standing::HeldBack), _) => false,
-            (None, Some(pod)) => pod.in_flight() || (*other < observed.subject && could_act(&state, now)),
-            (None, None) => *other < observed.subject && could_act(&state, now),
+            (None, pod) => pod.is_some_and(OwnPod::in_flight) || (by_name && could_act(&state, now)),
         }
     };
     let first = observed.peers.others.iter().find(|other| goes_first(other));

@@ -235,7 +235,8 @@ fn waiting_for_peer(case: &Case) -> Option<Decision> {
     let Some(Rival::Peer(peer)) = &case.observed.rival else {
         return None;
     };
-    Some(wait(Reason::WaitingForPeer, &peer.to_string()))
+    let how = if case.observed.own_pod().is_some() { keep } else { wait };
+    Some(how(Reason::WaitingForPeer, &peer.to_string()))
 }
 
 /// 12: what the VM will ask for can't be told, or not yet.

@@ -97,9 +97,7 @@ pub fn table(extent: Extent) -> Vec<Model> {
         prompt(of("a late disk", &[LEGACY, late], [0, 1, 1, 2], FAULTS)),
         of("one populator disk", &[POPULATOR], [1, 4, 5, 5], FAULTS),
         of("one legacy disk", &[LEGACY], [1, 4, 5, 5], FAULTS),
-        // With two, a pod that was refused and is being replaced still gets a node, beside a peer's that was made after the
-        // refusal and knows nothing of it.
-        apart("two anti-affine VMs, faults of storage", [0, 1, 1, 1], STORAGE),
+        apart("two anti-affine VMs, faults of storage", [0, 1, 2, 2], STORAGE),
         any_lag(of("one populator disk, any lag", &[POPULATOR], [0, 2, 3, 3], FAULTS)),
         any_lag(of("one legacy disk, any lag", &[LEGACY], [0, 2, 3, 3], FAULTS)),
         prompt(of(

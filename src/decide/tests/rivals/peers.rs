@@ -329,6 +329,41 @@ fn a_pod_that_is_replaced_counts_as_unaware_until_it_is_gone() {
     assert_eq!(situation.turn().standing, Some(Standing::Acting(aware)), "the next one");
 }
 
+/// On its way out it may still get a node, where a peer's pod that was made after the peer had lost its own would follow.
+#[test]
+fn a_pod_that_is_too_strict_is_not_replaced_while_a_peer_is_about_to_get_its_node() {
+    let replaced = (Action::Replace, Reason::PlacementChanged);
+    let decided = |change: fn(&mut Situation)| {
+        let mut situation = among_peers();
+        situation.settled("web");
+        situation.create();
+        situation.waiting("web");
+        change(&mut situation);
+        let decision = situation.decide();
+        (decision.action, decision.reason)
+    };
+    let in_flight = |situation: &mut Situation| situation.pod_of("web", &json!({}), &json!({}));
+    assert_eq!(decided(|_| {}), replaced);
+    assert_eq!(decided(in_flight), (Action::Keep, Reason::WaitingForPeer));
+    let refused = |situation: &mut Situation| situation.pod_of("web", &unschedulable(), &json!({}));
+    assert_eq!(decided(refused), replaced);
+    // Whoever edits the VM does not wait for others, and what is too lax has to go at once.
+    let edited = |situation: &mut Situation| {
+        situation.pod_of("web", &json!({}), &json!({}));
+        situation.edit_vm(|vm| vm["spec"]["template"]["spec"]["nodeSelector"] = json!({"zone": "b"}));
+    };
+    assert_eq!(decided(edited), replaced);
+    let elsewhere = |situation: &mut Situation| {
+        situation.pod_of("web", &json!({}), &json!({}));
+        let node = "node-2";
+        let mut claim = with_node(claim("other", "late"));
+        claim["metadata"]["annotations"]["volume.kubernetes.io/selected-node"] = json!(node);
+        let other = vm(NAMESPACE, "other", &anti_affinity(HOST));
+        situation.peer(&other, claim, "WaitForFirstConsumer");
+    };
+    assert_eq!(decided(elsewhere), replaced);
+}
+
 #[test]
 fn a_pod_that_has_its_node_or_has_ended_is_not_waited_for_when_it_goes() {
     type Change = fn(&mut Situation);
