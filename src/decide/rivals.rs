@@ -89,7 +89,10 @@ pub(super) fn standing(
     match (decision.action, decision.reason) {
         (Action::Create, _) if silent => Some(Standing::HeldBack),
         (Action::Create, _) => Some(Standing::Acting(observed.peers.domains.clone())),
-        (Action::Keep, Reason::WaitingForScheduler | Reason::WaitingForVolumes) => {
+        (Action::Keep, Reason::WaitingForPeer) if !observed.own_pod().is_some_and(OwnPod::in_flight) => {
+            Some(Standing::HeldBack)
+        }
+        (Action::Keep, Reason::WaitingForScheduler | Reason::WaitingForVolumes | Reason::WaitingForPeer) => {
             let known = observed.own_pod().map(|pod| pod.marks.domains.clone());
             Some(Standing::Acting(known.unwrap_or_default()))
         }

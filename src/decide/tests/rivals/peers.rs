@@ -364,6 +364,24 @@ fn a_pod_that_is_too_strict_is_not_replaced_while_a_peer_is_about_to_get_its_nod
     assert_eq!(decided(elsewhere), replaced);
 }
 
+/// The others have to know where it may end, unless no node fits it: then it holds nobody up.
+#[test]
+fn a_pod_that_waits_for_a_peer_counts_while_it_may_get_a_node() {
+    let mut situation = among_peers();
+    situation.settled("web");
+    let pod = situation.create();
+    situation.waiting("web");
+    situation.pod_of("web", &json!({}), &json!({}));
+    let aware = Domains::from([(HOST.into(), ["node-1".into()].into())]);
+    expect(&mut situation, Action::Keep, Reason::WaitingForPeer);
+    assert_eq!(situation.turn().standing, Some(Standing::Acting(aware)));
+    let mut refused = pod;
+    refused["status"]["conditions"] = json!([unschedulable()]);
+    situation.pod(&refused);
+    expect(&mut situation, Action::Keep, Reason::WaitingForPeer);
+    assert_eq!(situation.turn().standing, Some(Standing::HeldBack));
+}
+
 #[test]
 fn a_pod_that_has_its_node_or_has_ended_is_not_waited_for_when_it_goes() {
     type Change = fn(&mut Situation);
