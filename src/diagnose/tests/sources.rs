@@ -37,6 +37,24 @@ pub(super) const TABLE: &[Row] = &[
     ),
     (
         Trouble::SourceMissing,
+        "not there, in another Namespace that is read",
+        "root",
+        |w| {
+            w.unfilled("root");
+            let source = json!({"namespace": "images", "name": "golden"});
+            w.set("dv-root", &json!({"spec": {"source": {"pvc": source}}}));
+            w.add(
+                "other",
+                "v1",
+                "PersistentVolumeClaim",
+                &json!({"metadata": {"namespace": "images"}}),
+            );
+        },
+        "pvc/golden in images does not exist",
+        &[],
+    ),
+    (
+        Trouble::SourceMissing,
         "not filled",
         "root",
         |w| {
