@@ -18,7 +18,7 @@ pub fn send(state: &mut State, replica: usize, vm: usize, at: Positions, acted: 
             uid: names_uids.then_some(meant),
         }),
     };
-    let asked = state.seen_vm(vm, &at);
+    let asked = state.seen_vm(vm, at);
     let replica = &mut state.replicas[replica];
     replica.at = at;
     replica.standings[vm].clone_from(&acted.taken.turn.standing);

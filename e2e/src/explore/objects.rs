@@ -101,7 +101,7 @@ pub struct Vm {
 
 impl Vm {
     /// What its generation counts, and its life.
-    pub fn spec(&self) -> (Id, RunStrategy, bool) {
+    pub fn spec(self) -> (Id, RunStrategy, bool) {
         (self.id, self.strategy, self.edited)
     }
 }

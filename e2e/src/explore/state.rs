@@ -80,7 +80,7 @@ impl State {
     }
 
     /// A VM as it is seen at these positions.
-    pub fn seen_vm(&self, vm: usize, at: &Positions) -> Option<Vm> {
+    pub fn seen_vm(&self, vm: usize, at: Positions) -> Option<Vm> {
         let kind = KINDS.iter().position(|kind| *kind == Kind::Vm)?;
         let table = &self.history[kind][usize::from(at[kind])];
         table.objects.iter().find_map(|object| match object {
