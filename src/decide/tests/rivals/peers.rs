@@ -333,27 +333,27 @@ fn a_pod_that_is_replaced_counts_as_unaware_until_it_is_gone() {
 #[test]
 fn a_pod_that_is_too_strict_is_not_replaced_while_a_peer_is_about_to_get_its_node() {
     let replaced = (Action::Replace, Reason::PlacementChanged);
-    let decided = |change: fn(&mut Situation)| {
+    let decided = |change: fn(&mut Situation, Value)| {
         let mut situation = among_peers();
         situation.settled("web");
-        situation.create();
+        let pod = situation.create();
         situation.waiting("web");
-        change(&mut situation);
+        change(&mut situation, pod);
         let decision = situation.decide();
         (decision.action, decision.reason)
     };
-    let in_flight = |situation: &mut Situation| situation.pod_of("web", &json!({}), &json!({}));
-    assert_eq!(decided(|_| {}), replaced);
+    let in_flight = |situation: &mut Situation, _| situation.pod_of("web", &json!({}), &json!({}));
+    assert_eq!(decided(|_, _| {}), replaced);
     assert_eq!(decided(in_flight), (Action::Keep, Reason::WaitingForPeer));
-    let refused = |situation: &mut Situation| situation.pod_of("web", &unschedulable(), &json!({}));
+    let refused = |situation: &mut Situation, _| situation.pod_of("web", &unschedulable(), &json!({}));
     assert_eq!(decided(refused), replaced);
     // Whoever edits the VM does not wait for others, and what is too lax has to go at once.
-    let edited = |situation: &mut Situation| {
+    let edited = |situation: &mut Situation, _| {
         situation.pod_of("web", &json!({}), &json!({}));
         situation.edit_vm(|vm| vm["spec"]["template"]["spec"]["nodeSelector"] = json!({"zone": "b"}));
     };
     assert_eq!(decided(edited), replaced);
-    let elsewhere = |situation: &mut Situation| {
+    let elsewhere = |situation: &mut Situation, _| {
         situation.pod_of("web", &json!({}), &json!({}));
         let node = "node-2";
         let mut claim = with_node(claim("other", "late"));
@@ -362,6 +362,17 @@ fn a_pod_that_is_too_strict_is_not_replaced_while_a_peer_is_about_to_get_its_nod
         situation.peer(&other, claim, "WaitForFirstConsumer");
     };
     assert_eq!(decided(elsewhere), replaced);
+    // Nor is one waited for that gets no node any more.
+    let going = |situation: &mut Situation, pod| {
+        situation.pod_of("web", &json!({}), &json!({}));
+        situation.pod(&terminating(pod));
+    };
+    assert_eq!(decided(going), (Action::Wait, Reason::PodTerminating));
+    let ended = |situation: &mut Situation, pod| {
+        situation.pod_of("web", &json!({}), &json!({}));
+        situation.pod(&in_phase(pod, "Failed"));
+    };
+    assert_eq!(decided(ended), replaced);
 }
 
 /// The others have to know where it may end, unless no node fits it: then it holds nobody up.
