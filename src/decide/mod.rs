@@ -58,6 +58,29 @@ impl Decision {
     }
 }
 
+fn none(reason: Reason, about: &str) -> Decision {
+    Decision {
+        action: Action::None,
+        reason,
+        about: about.into(),
+        wake_at: None,
+    }
+}
+
+fn keep(reason: Reason, about: &str) -> Decision {
+    Decision {
+        action: Action::Keep,
+        ..none(reason, about)
+    }
+}
+
+fn wait(reason: Reason, about: &str) -> Decision {
+    Decision {
+        action: Action::Wait,
+        ..none(reason, about)
+    }
+}
+
 /// What a decision asks of the API server, with its preconditions.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {

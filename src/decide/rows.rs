@@ -2,7 +2,7 @@
 
 use k8s_openapi::jiff::Timestamp;
 
-use super::{Action, Decision};
+use super::{Action, Decision, keep, none, wait};
 use crate::api::{ClaimPhase, DataVolumePhase, Scheduled};
 use crate::claim::Claim;
 use crate::lifecycle::State;
@@ -395,30 +395,5 @@ pub(super) fn first_consumer_needed(case: &Case) -> Decision {
     Decision {
         action: Action::Create,
         ..wait(Reason::FirstConsumerNeeded, &needing.join(", "))
-    }
-}
-
-fn none(reason: Reason, about: &str) -> Decision {
-    Decision {
-        action: Action::None,
-        reason,
-        about: about.into(),
-        wake_at: None,
-    }
-}
-
-fn keep(reason: Reason, about: &str) -> Decision {
-    Decision {
-        action: Action::Keep,
-        ..none(reason, about)
-    }
-}
-
-fn wait(reason: Reason, about: &str) -> Decision {
-    Decision {
-        action: Action::Wait,
-        reason,
-        about: about.into(),
-        wake_at: None,
     }
 }

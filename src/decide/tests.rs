@@ -1,9 +1,10 @@
 //! Each row: what triggers it, what just does not, and the stories that need a history.
 
 mod rivals;
+mod row_7;
 mod row_8;
 mod rows_12_to_17;
-mod rows_1_to_7;
+mod rows_1_to_6;
 mod rows_9_and_10;
 mod situation;
 mod stories;

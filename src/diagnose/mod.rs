@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 
-use crate::api::Event;
+use crate::api::{Event, Pod, Scheduled, View as _};
 use crate::index::Index;
 use crate::lifecycle::State;
 use crate::memory::{Onsets, Topic};
@@ -232,6 +232,16 @@ impl Suspicion {
             since: Since::Always,
             grace: Duration::ZERO,
         }
+    }
+
+    /// No node fits a pod, for so many seconds: with the scheduler's words.
+    fn unschedulable(trouble: Trouble, disk: &str, pod: &Pod, seconds: u64) -> Option<Self> {
+        let Scheduled::Unschedulable(words) = pod.scheduled() else {
+            return None;
+        };
+        let name = &pod.meta().name;
+        let suspicion = Self::of(trouble, disk, format!("pod {name}: {words}"), &**name);
+        Some(suspicion.lasting(Since::Told(pod.scheduled_since()), seconds))
     }
 
     /// What only who has watched it can date.

@@ -162,16 +162,8 @@ pub(super) fn launcher_unschedulable(case: &Case) -> Option<Suspicion> {
     if !case.observed.claims().any(|claim| claim.late) {
         return None;
     }
-    let launchers = case.index.launchers(&case.observed.subject);
-    launchers.filter(|pod| pod.live()).find_map(|pod| {
-        let Scheduled::Unschedulable(words) = pod.scheduled() else {
-            return None;
-        };
-        let name = &pod.meta().name;
-        let about = format!("pod {name}: {words}");
-        let suspicion = Suspicion::of(Trouble::LauncherUnschedulable, "", about, &**name);
-        Some(suspicion.lasting(Since::Told(pod.scheduled_since()), HALF_MINUTE))
-    })
+    let mut live = case.index.launchers(&case.observed.subject).filter(|pod| pod.live());
+    live.find_map(|pod| Suspicion::unschedulable(Trouble::LauncherUnschedulable, "", pod, HALF_MINUTE))
 }
 
 /// Our pod and the subject's launchers, as far as they live.

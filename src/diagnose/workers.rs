@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::disks::{MINUTE, SHORT, pending};
 use super::{Case, Since, Suspicion, places};
-use crate::api::{DataVolumePhase, PersistentVolumeClaim, Pod, Scheduled, View as _};
+use crate::api::{DataVolumePhase, PersistentVolumeClaim, Pod, View as _};
 use crate::claim::{Claim, Path};
 use crate::observe::Disk;
 use crate::reason::Trouble;
@@ -43,34 +43,13 @@ pub(super) fn launcher_blocks_import(case: &Case, disk: &Disk) -> Option<Suspici
     }
     let mut launchers = case.index.launchers(&case.observed.subject).filter(|pod| pod.live());
     let pod = launchers.find(|pod| pod.temporary() && pod.claims().any(|claim| *claim == disk.name))?;
-    let Scheduled::Unschedulable(words) = pod.scheduled() else {
-        return None;
-    };
-    let name = &pod.meta().name;
-    let suspicion = Suspicion::of(
-        Trouble::LauncherBlocksImport,
-        &disk.name,
-        format!("pod {name}: {words}"),
-        &**name,
-    );
-    Some(suspicion.lasting(Since::Told(pod.scheduled_since()), SHORT))
+    Suspicion::unschedulable(Trouble::LauncherBlocksImport, &disk.name, pod, SHORT)
 }
 
 /// The scheduler says so of a live worker. At first that is usual: the scratch space comes after the pod.
 pub(super) fn worker_unschedulable(case: &Case, disk: &Disk) -> Option<Suspicion> {
-    workers(case, disk).filter(|pod| pod.live()).find_map(|pod| {
-        let Scheduled::Unschedulable(words) = pod.scheduled() else {
-            return None;
-        };
-        let name = &pod.meta().name;
-        let suspicion = Suspicion::of(
-            Trouble::WorkerUnschedulable,
-            &disk.name,
-            format!("pod {name}: {words}"),
-            &**name,
-        );
-        Some(suspicion.lasting(Since::Told(pod.scheduled_since()), SHORT))
-    })
+    let mut live = workers(case, disk).filter(|pod| pod.live());
+    live.find_map(|pod| Suspicion::unschedulable(Trouble::WorkerUnschedulable, &disk.name, pod, SHORT))
 }
 
 /// A worker's container cannot start or ends badly again and again, or the pod has failed as a whole; or the clone

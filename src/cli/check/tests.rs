@@ -1,96 +1,17 @@
 //! One table: for each check what just is fine, and the smallest change that makes it fail, with its hint.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod cluster;
 
-use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::facts::{Facts, NEEDED};
+use super::facts::Facts;
 use super::findings::Mark::{self, Doubtful, Wrong};
 use super::findings::{Finding, sections};
-use super::rights::{Right, of_controller, of_installer};
+use super::rights::of_installer;
 use super::text::text;
 use crate::cli::layout::WIDTH;
-use crate::cli::supported::{CDI, KUBERNETES, KUBEVIRT, Minor, Supported};
-
-fn view<T: DeserializeOwned>(value: &Value) -> T {
-    T::deserialize(value).expect("a view")
-}
-
-fn one<T: DeserializeOwned>(value: &Value) -> Vec<T> {
-    vec![view(value)]
-}
-
-fn rights(rights: Vec<Right>) -> Vec<(Right, super::facts::Read<bool>)> {
-    rights.into_iter().map(|right| (right, Ok(true))).collect()
-}
-
-/// A cluster that has everything.
-fn good() -> Facts {
-    let versions = NEEDED.map(|needed| (needed.group.to_owned(), vec![needed.version.to_owned()]));
-    let resources = NEEDED.map(|needed| {
-        let names = needed.resources.iter().map(|name| (*name).to_owned());
-        (needed.group_version(), Ok(names.collect::<BTreeSet<_>>()))
-    });
-    Facts {
-        pre: false,
-        controllers: "first-consumer".into(),
-        kubernetes: newest(KUBERNETES),
-        versions: BTreeMap::from(versions),
-        resources: BTreeMap::from(resources),
-        kubevirts: Ok(one(&json!({"status": {"observedKubeVirtVersion": newest(KUBEVIRT)}}))),
-        cdis: Ok(one(
-            &json!({"metadata": {"name": "cdi"}, "status": {"observedVersion": newest(CDI)}}),
-        )),
-        cdi_configs: Ok(one(&gates(&["DataVolumeClaimAdoption", "HonorWaitForFirstConsumer"]))),
-        rights: rights(of_controller("first-consumer")),
-        classes: Ok(one(&class("WaitForFirstConsumer"))),
-        drivers: Ok(vec![]),
-        namespaces: Ok(one(
-            &json!({"metadata": {"name": "vms", "annotations": provision("true"),
-            "labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}),
-        )),
-        vms: Ok(one(&vm("false"))),
-        vmis: Ok(vec![]),
-        deployments: Ok(vec![deployment("first-consumer", "")]),
-        leases: Ok(vec![lease("first-consumer", "a"), lease("old", "")]),
-    }
-}
-
-fn version(minor: Minor) -> String {
-    format!("v{minor}.3")
-}
-
-fn newest(supported: Supported) -> String {
-    version(supported.to)
-}
-
-fn gates(gates: &[&str]) -> Value {
-    json!({"metadata": {"name": "config"}, "spec": {"featureGates": gates}})
-}
-
-fn class(mode: &str) -> Value {
-    json!({"metadata": {"name": "local"}, "provisioner": "local.example", "volumeBindingMode": mode})
-}
-
-fn provision(value: &str) -> Value {
-    json!({"first-consumer.kubevirt.io/provision": value})
-}
-
-fn vm(value: &str) -> Value {
-    json!({"metadata": {"name": "db", "namespace": "vms", "annotations": provision(value)}})
-}
-
-fn deployment<T: DeserializeOwned>(namespace: &str, watched: &str) -> T {
-    let env = json!([{"name": "FIRST_CONSUMER_WATCH_NAMESPACE", "value": watched}]);
-    view(&json!({"metadata": {"name": "first-consumer", "namespace": namespace},
-        "spec": {"template": {"spec": {"containers": [{"env": env}]}}}}))
-}
-
-fn lease<T: DeserializeOwned>(namespace: &str, holder: &str) -> T {
-    let meta = json!({"name": "first-consumer", "namespace": namespace});
-    view(&json!({"metadata": meta, "spec": {"holderIdentity": holder}}))
-}
+use crate::cli::supported::{CDI, KUBERNETES, KUBEVIRT, Minor};
+use cluster::*;
 
 /// What is not fine.
 fn trouble(facts: &Facts) -> Vec<Finding> {

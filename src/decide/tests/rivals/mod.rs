@@ -1,6 +1,7 @@
 //! Rows 11 and 12 and section 8: subjects that look at each other, and specs that somebody else completes.
 
 mod expansion;
+mod going;
 mod peers;
 mod shared;
 mod standings;
