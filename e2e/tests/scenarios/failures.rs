@@ -62,11 +62,13 @@ pub async fn killed_before_the_node_was_chosen(cluster: Arc<Cluster>) -> Result<
     scene.wait_no_own_pod().await?;
     scene.wait_phase(&vm.claims(), "Succeeded").await?;
     // CDI did meet the pod while we were dead, so only the requests are looked at.
-    scene.expect_requests(Requests {
-        creates: 1,
-        deletes: 1,
-        events: 5,
-    })
+    scene
+        .expect_requests(Requests {
+            creates: 1,
+            deletes: 1,
+            events: 5,
+        })
+        .await
 }
 
 pub async fn killed_before_the_deletion(cluster: Arc<Cluster>) -> Result<()> {

@@ -90,9 +90,11 @@ pub async fn a_node_given_back_is_held_the_next_time(cluster: Arc<Cluster>) -> R
     scene.wait_no_own_pod().await?;
     scene.wait_phase(&vm.claims(), "Succeeded").await?;
     // CDI may have met a pod that stays until the volume is there; so only the requests are looked at.
-    scene.expect_requests(Requests {
-        creates: 2,
-        deletes: 2,
-        events: 7,
-    })
+    scene
+        .expect_requests(Requests {
+            creates: 2,
+            deletes: 2,
+            events: 7,
+        })
+        .await
 }

@@ -27,7 +27,7 @@ pub async fn left_to_virt_controller(cluster: Arc<Cluster>) -> Result<()> {
     for claim in legacy.claims() {
         scene.wait_bound(&claim).await?;
     }
-    scene.expect_requests(UNTOUCHED)
+    scene.expect_requests(UNTOUCHED).await
 }
 
 pub async fn fallback_without_virt_controller(cluster: Arc<Cluster>) -> Result<()> {

@@ -145,10 +145,12 @@ pub async fn c35_what_happened_without_us(cluster: Arc<Cluster>) -> Result<()> {
     ensure!(scene.own_pods().await?.first().context("nobody deletes it")?.uid() == pod.uid());
     scene.start_controller(&[]).await?;
     served(&scene, &vm).await?;
-    scene.expect_requests(Requests {
-        events: 5,
-        ..SERVED_ONCE
-    })
+    scene
+        .expect_requests(Requests {
+            events: 5,
+            ..SERVED_ONCE
+        })
+        .await
 }
 
 /// Our pod runs on, though its claims are bound (by whomever): it goes, and none follows.

@@ -47,7 +47,7 @@ pub async fn c52_hotplug_into_a_running_vm(cluster: Arc<Cluster>) -> Result<()> 
         .await?;
     scene.wait_phase(&["hot".into()], "WaitForFirstConsumer").await?;
     scene.nothing_happens().await;
-    scene.expect_requests(UNTOUCHED)
+    scene.expect_requests(UNTOUCHED).await
 }
 
 /// One disk is filled already: a new one follows it.
