@@ -5,6 +5,7 @@ set -eu
 cd "$(dirname "$0")/../.."
 command -v cargo-mutants >/dev/null || { echo 'cargo-mutants is missing: cargo install --locked cargo-mutants' >&2; exit 1; }
 rm -rf target/mutants
+mkdir -p target
 status=0
 cargo mutants --config hack/mutants/mutants.toml --output target/mutants "$@" || status=$?
 # 2: mutants survived; 3: tests hung, which counts as caught.
