@@ -1,5 +1,5 @@
-//! Runs scenarios as tests: first those that share one control plane and those that need none, side by side; then those
-//! that start their own, one at a time.
+//! Runs scenarios as tests: those that share one control plane and those that need none side by side, and beside them
+//! those that start their own, one at a time.
 
 use std::fs;
 use std::future::Future;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use libtest_mimic::{Arguments, Failed, Trial};
 use tokio::runtime::{Builder, Runtime};
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, Semaphore};
 
 use crate::control_plane::{ControlPlane, kept_logs};
 
@@ -108,78 +108,100 @@ impl<S: Shared> Suite<S> {
             }
         };
         let mut arguments = Arguments::from_args();
-        arguments.test_threads.get_or_insert(self.side_by_side);
-        let paused = self.paused.into_iter().map(|(name, test)| paused_trial(name, test));
-        let mut fine = run_shared(&runtime, &arguments, self.shared, prepare, paused.collect());
-        if !self.alone.is_empty() {
-            arguments.test_threads = Some(1);
-            fine &= run_alone(&runtime, &arguments, self.alone);
+        let side_by_side = *arguments.test_threads.get_or_insert(self.side_by_side);
+        let (lane, own_lane) = (Lane::new(&runtime, side_by_side), Lane::new(&runtime, 1));
+        if side_by_side > 1 {
+            // Those of the own lane hold a thread each while they wait for one another.
+            arguments.test_threads = Some(side_by_side + self.alone.len());
+        }
+        let store = Arc::new(OnceCell::new());
+        let alone = self
+            .alone
+            .into_iter()
+            .map(|(name, test)| alone_trial(name, &own_lane, test));
+        let prepare = Arc::new(prepare);
+        let shared = self.shared.into_iter().map(|(name, test)| {
+            let (store, prepare) = (Arc::clone(&store), Arc::clone(&prepare));
+            lane.trial(name, || {
+                Box::pin(async move {
+                    let made = store.get_or_init(async || prepare().await.map(Arc::new).map_err(|e| format!("{e:#}")));
+                    let shared = made.await.clone().map_err(anyhow::Error::msg)?;
+                    within_limit(test(shared)).await
+                })
+            })
+        });
+        let paused = self
+            .paused
+            .into_iter()
+            .map(|(name, test)| paused_trial(name, &lane, test));
+        let trials = alone.chain(shared).chain(paused).collect();
+        let failed = libtest_mimic::run(&arguments, trials).has_failed();
+        let made = Arc::into_inner(store).and_then(OnceCell::into_inner);
+        let shared = made.and_then(Result::ok).and_then(Arc::into_inner);
+        let stopped = match shared.filter(|_| !failed) {
+            Some(shared) => runtime.block_on(shared.stop()),
+            None => Ok(()),
+        };
+        if let Err(error) = &stopped {
+            eprintln!("what the tests shared did not stop well: {error:#}");
         }
         for folder in kept_logs() {
             eprintln!("logs of a control plane: {}", folder.display());
         }
         // What `cargo test` expects of a test program.
-        if fine { ExitCode::SUCCESS } else { ExitCode::from(101) }
+        if failed || stopped.is_err() {
+            ExitCode::from(101)
+        } else {
+            ExitCode::SUCCESS
+        }
     }
 }
 
-fn run_shared<S: Shared, F>(
-    runtime: &Arc<Runtime>,
-    arguments: &Arguments,
-    tests: Vec<(String, SharedTest<S>)>,
-    prepare: impl Fn() -> F + Send + Sync + 'static,
-    others: Vec<Trial>,
-) -> bool
-where
-    F: Future<Output = Result<S>> + 'static,
-{
-    let store = Arc::new(OnceCell::new());
-    let prepare = Arc::new(prepare);
-    let trials = tests.into_iter().map(|(name, test)| {
-        let (runtime, store, prepare) = (Arc::clone(runtime), Arc::clone(&store), Arc::clone(&prepare));
+/// Where so many tests run at the same time.
+#[derive(Clone)]
+struct Lane {
+    runtime: Arc<Runtime>,
+    room: Arc<Semaphore>,
+}
+
+impl Lane {
+    fn new(runtime: &Arc<Runtime>, tests: usize) -> Self {
+        Self {
+            runtime: Arc::clone(runtime),
+            room: Arc::new(Semaphore::new(tests)),
+        }
+    }
+
+    fn trial(&self, name: String, test: impl FnOnce() -> Outcome + Send + 'static) -> Trial {
+        let lane = self.clone();
         Trial::test(name, move || {
-            on(&runtime, async {
-                let made = store.get_or_init(async || prepare().await.map(Arc::new).map_err(|e| format!("{e:#}")));
-                let shared = made.await.clone().map_err(anyhow::Error::msg)?;
-                within_limit(test(shared)).await
-            })
+            let _place = lane.runtime.block_on(lane.room.acquire())?;
+            on(&lane.runtime, test())
         })
-    });
-    let trials = trials.chain(others).collect();
-    let failed = libtest_mimic::run(arguments, trials).has_failed();
-    let made = Arc::into_inner(store).and_then(OnceCell::into_inner);
-    let shared = made.and_then(Result::ok).and_then(Arc::into_inner);
-    let Some(shared) = shared.filter(|_| !failed) else {
-        return !failed;
-    };
-    let stopped = runtime.block_on(shared.stop());
-    if let Err(error) = &stopped {
-        eprintln!("what the tests shared did not stop well: {error:#}");
     }
-    stopped.is_ok()
 }
 
-fn paused_trial(name: String, test: Test) -> Trial {
-    Trial::test(name, || {
+fn paused_trial(name: String, lane: &Lane, test: Test) -> Trial {
+    let lane = lane.clone();
+    Trial::test(name, move || {
+        let _place = lane.runtime.block_on(lane.room.acquire())?;
         let runtime = Builder::new_current_thread().enable_all().start_paused(true).build();
-        let runtime = runtime.map_err(|error| format!("no runtime: {error}"))?;
-        on(&runtime, test())
+        on(&runtime?, test())
     })
 }
 
-fn run_alone(runtime: &Arc<Runtime>, arguments: &Arguments, tests: Vec<(String, Test)>) -> bool {
-    let trials = tests.into_iter().map(|(name, test)| {
-        let runtime = Arc::clone(runtime);
-        Trial::test(name, move || {
-            on(&runtime, within_limit(test()))?;
-            // A test that succeeded may leave it to the drop to stop its control plane.
-            for folder in kept_logs() {
-                fs::remove_dir_all(folder)?;
+fn alone_trial(name: String, lane: &Lane, test: Test) -> Trial {
+    lane.trial(name, || {
+        Box::pin(async move {
+            let outcome = within_limit(test()).await;
+            // Who succeeded may leave it to the drop to stop its control plane.
+            let logs = kept_logs();
+            match outcome {
+                Ok(()) => Ok(logs.into_iter().try_for_each(fs::remove_dir_all)?),
+                Err(error) => Err(error.context(format!("logs of its control plane: {logs:?}"))),
             }
-            Ok(())
         })
-    });
-    !libtest_mimic::run(arguments, trials.collect()).has_failed()
+    })
 }
 
 fn on(runtime: &Runtime, test: impl Future<Output = Result<()>>) -> Result<(), Failed> {
