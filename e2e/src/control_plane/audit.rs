@@ -1,7 +1,9 @@
 //! What the API server was asked, by whom, from its own audit log.
 
-use std::fs;
-use std::path::Path;
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result};
 use k8s_openapi::jiff::Timestamp;
@@ -64,24 +66,56 @@ impl Call {
     }
 }
 
-/// All calls in the order of their answers.
-#[derive(Clone, Debug, Default)]
-pub struct Calls(Vec<Call>);
+/// The audit log of an API server. It grows to tens of megabytes and many ask, so what has been read is kept.
+#[derive(Debug)]
+pub(super) struct AuditLog {
+    file: PathBuf,
+    read: Mutex<(u64, Calls)>,
+}
 
-impl Calls {
-    /// Reads an audit log as far as it is complete: the line that is just being written is left out.
-    pub fn read(log: &Path) -> Result<Self> {
-        let bytes = fs::read(log).with_context(|| format!("cannot read {}", log.display()))?;
-        Ok(Self::parse(&bytes))
+impl AuditLog {
+    pub(super) fn new(file: PathBuf) -> Self {
+        Self {
+            file,
+            read: Mutex::default(),
+        }
     }
 
+    /// All calls so far, as far as the log is complete: the line that is just being written is left out.
+    pub(super) fn calls(&self) -> Result<Calls> {
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        let (length, calls) = &mut *read;
+        let mut new = Vec::new();
+        self.rest(*length, &mut new)
+            .with_context(|| format!("cannot read {}", self.file.display()))?;
+        let complete = new.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
+        calls.0.extend(Calls::parse(&new[..complete]).0);
+        *length += u64::try_from(complete)?;
+        Ok(calls.clone())
+    }
+
+    fn rest(&self, from: u64, bytes: &mut Vec<u8>) -> std::io::Result<()> {
+        let mut file = File::open(&self.file)?;
+        file.seek(SeekFrom::Start(from))?;
+        file.read_to_end(bytes).map(drop)
+    }
+}
+
+/// All calls in the order of their answers.
+#[derive(Clone, Debug, Default)]
+pub struct Calls(Vec<Arc<Call>>);
+
+impl Calls {
     fn parse(log: &[u8]) -> Self {
         let lines = log.split(|byte| *byte == b'\n');
-        Self(
-            lines
-                .filter_map(|line| serde_json::from_slice::<Line>(line).ok()?.call())
-                .collect(),
-        )
+        lines
+            .filter_map(|line| serde_json::from_slice::<Line>(line).ok()?.call())
+            .collect()
+    }
+
+    /// One after the other.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Call> + Clone {
+        self.0.iter().map(|call| &**call)
     }
 
     /// The calls of one user.
@@ -117,14 +151,14 @@ impl Calls {
 
 impl FromIterator<Call> for Calls {
     fn from_iter<T: IntoIterator<Item = Call>>(calls: T) -> Self {
-        Self(calls.into_iter().collect())
+        Self(calls.into_iter().map(Arc::new).collect())
     }
 }
 
 impl std::ops::Deref for Calls {
-    type Target = [Call];
+    type Target = [Arc<Call>];
 
-    fn deref(&self) -> &[Call] {
+    fn deref(&self) -> &[Arc<Call>] {
         &self.0
     }
 }
@@ -221,10 +255,17 @@ mod tests {
     }
 
     #[test]
-    fn a_half_written_line_is_left_out() {
-        let whole = line("ResponseComplete", "patch", 200);
-        let log = format!("{whole}\n{}", &whole[..whole.len() / 2]);
-        assert_eq!(Calls::parse(log.as_bytes()).within("here").by("someone").len(), 1);
-        assert!(Calls::parse(log.as_bytes()).since(Timestamp::now()).is_empty());
+    fn a_half_written_line_is_left_out_until_it_is_whole() -> Result<()> {
+        let file = tempfile::NamedTempFile::new()?;
+        let log = AuditLog::new(file.path().to_owned());
+        let whole = line("ResponseComplete", "patch", 200) + "\n";
+        let (begin, end) = whole.split_at(whole.len() / 2);
+        std::fs::write(file.path(), whole.clone() + begin)?;
+        assert_eq!(log.calls()?.within("here").by("someone").len(), 1);
+        assert_eq!(log.calls()?.len(), 1);
+        std::fs::write(file.path(), whole.clone() + begin + end)?;
+        assert_eq!(log.calls()?.len(), 2);
+        assert!(log.calls()?.since(Timestamp::now()).is_empty());
+        Ok(())
     }
 }

@@ -9,7 +9,7 @@ use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client, ResourceExt as _};
 
 use super::access::{Access, User, client};
-use super::audit::Calls;
+use super::audit::{AuditLog, Calls};
 use super::build::{Programs, programs};
 use super::nodes::{self, NodeSpec};
 use super::objects;
@@ -49,6 +49,7 @@ pub struct ControlPlane {
     programs: Programs,
     access: Access,
     admin: Client,
+    audit: AuditLog,
 }
 
 impl ControlPlane {
@@ -63,6 +64,7 @@ impl ControlPlane {
         let (access, admin) = parts::start_apiserver(&run, &programs, &etcd).await?;
         parts::start_controllers(&run, &programs, &access)?;
         let plane = Self {
+            audit: AuditLog::new(run.folder().join("audit.jsonl")),
             run,
             programs,
             access,
@@ -202,7 +204,7 @@ impl ControlPlane {
 
     /// Everything that the API server has answered so far.
     pub fn calls(&self) -> Result<Calls> {
-        Calls::read(&self.folder().join("audit.jsonl"))
+        self.audit.calls()
     }
 
     /// Kills the API server and starts it anew on the same port, with the same data and keys: watches break, tokens
