@@ -71,7 +71,12 @@ pub(super) async fn start_etcd(run: &Run, programs: &Programs) -> Result<String>
 }
 
 /// Starts kube-apiserver, waits until it is ready, returns how to reach it and the admin's client.
-pub(super) async fn start_apiserver(run: &Run, programs: &Programs, etcd: &str) -> Result<(Access, Client)> {
+pub(super) async fn start_apiserver(
+    run: &Run,
+    programs: &Programs,
+    etcd: &str,
+    pod_security: bool,
+) -> Result<(Access, Client)> {
     let folder = run.folder();
     let file = |name: &str| folder.join(name).display().to_string();
     for _ in 0..PORT_ATTEMPTS {
@@ -83,7 +88,7 @@ pub(super) async fn start_apiserver(run: &Run, programs: &Programs, etcd: &str) 
             folder: folder.to_owned(),
         };
         let service_account_key = access.service_account_key.display();
-        let arguments = vec![
+        let mut arguments = vec![
             APISERVER.to_owned(),
             format!("--etcd-servers={etcd}"),
             "--bind-address=127.0.0.1".to_owned(),
@@ -104,6 +109,9 @@ pub(super) async fn start_apiserver(run: &Run, programs: &Programs, etcd: &str) 
             // In megabytes; the default rotates, and the calls so far would be in two files.
             "--audit-log-maxsize=10000".to_owned(),
         ];
+        if !pod_security {
+            arguments.push("--disable-admission-plugins=PodSecurity".to_owned());
+        }
         let apiserver = run.start(order(APISERVER, &programs.control_plane, arguments))?;
         match apiserver_ready(&apiserver, &access).await {
             Ok(admin) => return Ok((access, admin)),

@@ -27,6 +27,8 @@ pub struct Options {
     pub cdi: bool,
     /// Whether local-path-provisioner runs. Its storage class is there in any case.
     pub local_path: bool,
+    /// Whether the API server enforces Pod Security, and so refuses Namespaces that ask for a level it does not know.
+    pub pod_security: bool,
     /// Whether the logs of a control plane that is dropped without `stop` stay in `target/control-plane/logs`.
     pub keep_logs_on_failure: bool,
 }
@@ -37,6 +39,7 @@ impl Default for Options {
             nodes: NodeSpec::six(),
             cdi: true,
             local_path: true,
+            pod_security: true,
             keep_logs_on_failure: true,
         }
     }
@@ -61,7 +64,7 @@ impl ControlPlane {
         let run = Run::new(&programs.leash, options.keep_logs_on_failure)?;
         parts::write_files(run.folder())?;
         let etcd = parts::start_etcd(&run, &programs).await?;
-        let (access, admin) = parts::start_apiserver(&run, &programs, &etcd).await?;
+        let (access, admin) = parts::start_apiserver(&run, &programs, &etcd, options.pod_security).await?;
         parts::start_controllers(&run, &programs, &access)?;
         let plane = Self {
             audit: AuditLog::new(run.folder().join("audit.jsonl")),

@@ -1,5 +1,8 @@
 //! `check` on a real control plane: whatever it finds wrong, its hint repairs, word for word as a person would copy it.
 
+mod relay;
+
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
@@ -8,17 +11,19 @@ use first_consumer_e2e::control_plane::{ControlPlane, Options, build_controller,
 use first_consumer_e2e::objects::Vm;
 use serde_json::{Value, json};
 
+use relay::Relay;
+
 /// An authorizer may look at its old rules for a moment.
 const SOON: Duration = Duration::from_secs(30);
 
 /// What `check` prints, and its exit code.
 async fn check(plane: &ControlPlane, flags: &[&str]) -> Result<(String, Option<i32>)> {
+    check_with(&plane.kubeconfig()?, flags).await
+}
+
+async fn check_with(kubeconfig: &Path, flags: &[&str]) -> Result<(String, Option<i32>)> {
     let mut check = tokio::process::Command::new(build_controller(false).await?);
-    check
-        .arg("check")
-        .args(flags)
-        .arg("--kubeconfig")
-        .arg(plane.kubeconfig()?);
+    check.arg("check").args(flags).arg("--kubeconfig").arg(kubeconfig);
     let output = check.output().await?;
     let text = [output.stdout, output.stderr].concat();
     Ok((String::from_utf8_lossy(&text).into_owned(), output.status.code()))
@@ -58,14 +63,14 @@ async fn expect(plane: &ControlPlane, flags: &[&str], mark: char, says: &str) ->
 }
 
 /// Does what the hint says, and waits until the finding is gone.
-async fn repair(plane: &ControlPlane, mark: char, says: &str) -> Result<()> {
-    follow(plane, mark, says).await?;
-    gone(plane, says).await
+async fn repair(plane: &ControlPlane, flags: &[&str], mark: char, says: &str) -> Result<()> {
+    follow(plane, flags, mark, says).await?;
+    gone(plane, flags, says).await
 }
 
 /// Does what the hint says, as it stands there.
-async fn follow(plane: &ControlPlane, mark: char, says: &str) -> Result<()> {
-    let command = expect(plane, &[], mark, says).await?;
+async fn follow(plane: &ControlPlane, flags: &[&str], mark: char, says: &str) -> Result<()> {
+    let command = expect(plane, flags, mark, says).await?;
     ensure!(!command.is_empty(), "no command repairs: {says}");
     let mut shell = tokio::process::Command::new("sh");
     let kubectl = format!("kubectl() {{ {} \"$@\"; }}\n{command}", plane.kubectl_command());
@@ -79,9 +84,9 @@ async fn follow(plane: &ControlPlane, mark: char, says: &str) -> Result<()> {
     Ok(())
 }
 
-async fn gone(plane: &ControlPlane, says: &str) -> Result<()> {
+async fn gone(plane: &ControlPlane, flags: &[&str], says: &str) -> Result<()> {
     wait_for(SOON, &format!("the end of: {says}"), async || {
-        let (text, _) = check(plane, &[]).await?;
+        let (text, _) = check(plane, flags).await?;
         Ok(finding(&text, says).is_none().then_some(()))
     })
     .await
@@ -96,14 +101,16 @@ pub async fn each_hint_repairs_what_is_wrong() -> Result<()> {
         nodes: vec![],
         cdi: false,
         local_path: false,
+        pod_security: false,
         ..Options::default()
     };
     let plane = ControlPlane::start(bare).await?;
     plane.apply(STORAGE).await?;
 
     before_the_installation(&plane).await?;
-    repair(&plane, '×', "first-consumer is not installed").await?;
-    gone(&plane, "the controller may not").await?;
+    another_installation(&plane).await?;
+    repair(&plane, &[], '×', "first-consumer is not installed").await?;
+    gone(&plane, &[], "the controller may not").await?;
 
     plane
         .kubectl(&["delete", "clusterrolebinding", "first-consumer"])
@@ -113,27 +120,35 @@ pub async fn each_hint_repairs_what_is_wrong() -> Result<()> {
         Ok(finding(&text, "the controller may not list virtualmachines.kubevirt.io").map(drop))
     })
     .await?;
-    repair(&plane, '×', "the controller may not list virtualmachines.kubevirt.io").await?;
+    repair(
+        &plane,
+        &[],
+        '×',
+        "the controller may not list virtualmachines.kubevirt.io",
+    )
+    .await?;
 
+    nobody_may_ask(&plane).await?;
+    a_kind_is_missing(&plane).await?;
     no_class_waits(&plane).await?;
     the_gate_is_off(&plane).await?;
     plane.add_namespace("second").await?;
     let mut vm = serde_json::to_value(Vm::halted("db").provision("yes").object())?;
     vm["metadata"]["namespace"] = json!("second");
     apply(&plane, vm).await?;
-    repair(&plane, '×', "vm/db -n second says").await?;
+    repair(&plane, &[], '×', "vm/db -n second says").await?;
     let odd = [
         "annotate",
         "namespace/second",
         "first-consumer.kubevirt.io/provision=True",
     ];
     plane.kubectl(&odd).await?;
-    repair(&plane, '×', "namespace/second says").await?;
+    repair(&plane, &[], '×', "namespace/second says").await?;
 
     let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
         "metadata": {"name": "first-consumer", "namespace": "second"}, "spec": {"holderIdentity": "somebody"}});
     apply(&plane, lease).await?;
-    repair(&plane, '‼', "somebody holds the Lease").await?;
+    repair(&plane, &[], '‼', "somebody holds the Lease").await?;
     let mut deployment: Value = serde_json::from_str(
         &plane
             .kubectl(&["get", "deployment/first-consumer", "-n", "first-consumer", "-o", "json"])
@@ -142,9 +157,11 @@ pub async fn each_hint_repairs_what_is_wrong() -> Result<()> {
     let labels = deployment["metadata"]["labels"].clone();
     deployment["metadata"] = json!({"name": "other", "namespace": "second", "labels": labels});
     apply(&plane, deployment).await?;
-    repair(&plane, '×', "2 installations serve the same VMs").await?;
+    repair(&plane, &[], '×', "2 installations serve the same VMs").await?;
 
+    no_level_of_pod_security(&plane).await?;
     a_neighbour_is_old(&plane).await?;
+    another_kubernetes(&plane).await?;
     let (text, code) = check(&plane, &[]).await?;
     let fine = text.ends_with("\nAll is as it should be.\n");
     ensure!(code == Some(0) && fine, "{code:?}\n{text}");
@@ -157,7 +174,7 @@ async fn no_class_waits(plane: &ControlPlane) -> Result<()> {
     let class = json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "hasty"},
         "provisioner": "local.csi.example", "volumeBindingMode": "Immediate"});
     apply(plane, class).await?;
-    repair(plane, '×', "no StorageClass binds late").await?;
+    repair(plane, &[], '×', "no StorageClass binds late").await?;
     expect(plane, &[], '√', "hasty-late binds late").await.map(drop)
 }
 
@@ -174,19 +191,82 @@ async fn the_gate_is_off(plane: &ControlPlane) -> Result<()> {
         let path = format!("jsonpath={path}");
         plane.kubectl(&["get", object, "-o", &path]).await
     };
+    expect(plane, &[], '‼', "CDI has no configuration yet").await?;
     apply(plane, config(json!(["DataVolumeClaimAdoption"]))).await?;
-    repair(plane, '×', OFF).await?;
+    gone(plane, &[], "CDI has no configuration yet").await?;
+    repair(plane, &[], '×', OFF).await?;
     let on = gates("cdiconfig/config", "{.spec.featureGates}").await?;
     ensure!(on == both, "{on}");
 
     let cdi = json!({"apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "CDI", "metadata": {"name": "one"}, "spec": {}});
     apply(plane, cdi).await?;
     apply(plane, config(json!(["DataVolumeClaimAdoption"]))).await?;
-    follow(plane, '×', OFF).await?;
+    follow(plane, &[], '×', OFF).await?;
     let on = gates("cdi/one", "{.spec.config.featureGates}").await?;
     ensure!(on == both, "{on}");
     apply(plane, config(serde_json::from_str(&on)?)).await?;
-    gone(plane, OFF).await
+    gone(plane, &[], OFF).await
+}
+
+/// Who may not ask what another may do learns that, and what to do about it.
+async fn nobody_may_ask(plane: &ControlPlane) -> Result<()> {
+    const UNKNOWN: &str = "what the controller may do cannot be checked";
+    let hint = "name another account with --as";
+    let (text, _) = check(plane, &["--as", "nobody"]).await?;
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    ensure!(words.contains(UNKNOWN) && words.contains(hint), "{text}");
+    gone(plane, &[], UNKNOWN).await
+}
+
+/// An installation of KubeVirt that has not come to its end.
+async fn a_kind_is_missing(plane: &ControlPlane) -> Result<()> {
+    const MISSING: &str = "kubevirt.io/v1 is served without virtualmachineinstances";
+    let crd = "crd/virtualmachineinstances.kubevirt.io";
+    plane.kubectl(&["delete", crd]).await?;
+    wait_for(SOON, MISSING, async || {
+        let (text, _) = check(plane, &[]).await?;
+        Ok(finding(&text, MISSING).map(drop))
+    })
+    .await?;
+    expect(plane, &[], '×', MISSING).await?;
+    plane.apply_crds(true).await?;
+    gone(plane, &[], MISSING).await
+}
+
+/// A level as in an old or mistyped manifest, in a cluster that does not check them.
+async fn no_level_of_pod_security(plane: &ControlPlane) -> Result<()> {
+    let level = "pod-security.kubernetes.io/enforce=relaxed";
+    plane.kubectl(&["label", "namespace/second", level]).await?;
+    repair(plane, &[], '‼', "namespace/second enforces \"relaxed\"").await?;
+    expect(
+        plane,
+        &[],
+        '√',
+        "Pod Security lets our pods into every opted-in Namespace",
+    )
+    .await
+    .map(drop)
+}
+
+/// The update that the hint asks for is played by what an updated API server would say.
+async fn another_kubernetes(plane: &ControlPlane) -> Result<()> {
+    let relay = Relay::start(plane.client()).await?;
+    for (odd, hint, fine) in [
+        ("v1.29.3", "update Kubernetes to 1.30 or newer", "v1.30.1"),
+        ("v1.99.0", "update first-consumer", "v1.36.3"),
+    ] {
+        relay.says(odd);
+        let (text, _) = check_with(relay.kubeconfig.path(), &[]).await?;
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        ensure!(
+            words.contains(&format!("‼ version {odd}")) && words.contains(hint),
+            "{text}"
+        );
+        relay.says(fine);
+        let (text, code) = check_with(relay.kubeconfig.path(), &[]).await?;
+        ensure!(text.contains(&format!("√ version {fine}")) && code == Some(0), "{text}");
+    }
+    Ok(())
 }
 
 /// KubeVirt is too old, and CDI does not say what it is. The update that the hint asks for is played by what their
@@ -214,15 +294,48 @@ async fn a_neighbour_is_old(plane: &ControlPlane) -> Result<()> {
     let (text, _) = check(plane, &[]).await?;
     ensure!(text.contains("update KubeVirt to 1.5 or newer"), "{text}");
     says("kubevirts/one", json!({"observedKubeVirtVersion": "v1.8.2"})).await?;
-    gone(plane, "version v1.4.9 is older").await?;
+    gone(plane, &[], "version v1.4.9 is older").await?;
     expect(plane, &[], '‼', "CDI does not say its version yet").await?;
     says("cdis/one", json!({"observedVersion": "v1.66.0"})).await?;
-    gone(plane, "CDI does not say its version yet").await
+    gone(plane, &[], "CDI does not say its version yet").await
+}
+
+/// Somebody has installed it elsewhere, and it is to be installed here.
+async fn another_installation(plane: &ControlPlane) -> Result<()> {
+    plane.add_namespace("elsewhere").await?;
+    let labels = json!({"app.kubernetes.io/name": "first-consumer"});
+    let template = json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "a", "image": "a"}]}});
+    let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "other", "namespace": "elsewhere", "labels": labels},
+        "spec": {"replicas": 0, "selector": {"matchLabels": labels}, "template": template}});
+    apply(plane, deployment).await?;
+    repair(
+        plane,
+        &["--pre"],
+        '‼',
+        "there is one already: deployment/other -n elsewhere",
+    )
+    .await
 }
 
 /// A cluster without CDI, and a person who may not install anything.
 async fn before_the_installation(plane: &ControlPlane) -> Result<()> {
     expect(plane, &["--pre"], '×', "CDI is not installed").await?;
+    let old =
+        json!({"name": "v1alpha1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}});
+    let old = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "datavolumes.cdi.kubevirt.io"}, "spec": {"group": "cdi.kubevirt.io", "scope": "Namespaced",
+        "names": {"plural": "datavolumes", "singular": "datavolume", "kind": "DataVolume"}, "versions": [old]}});
+    apply(plane, old).await?;
+    wait_for(SOON, "an old CDI", async || {
+        let (text, _) = check(plane, &["--pre"]).await?;
+        Ok(finding(&text, "cdi.kubevirt.io/v1beta1 is not served, only v1alpha1").map(drop))
+    })
+    .await?;
+    let old = "cdi.kubevirt.io/v1beta1 is not served, only v1alpha1";
+    let look = expect(plane, &["--pre"], '×', old).await?;
+    ensure!(look == "kubectl get crd -o name | grep cdi.kubevirt.io", "{look}");
+    plane.kubectl(&["delete", "crd/datavolumes.cdi.kubevirt.io"]).await?;
     plane.apply_crds(true).await?;
     expect(plane, &["--pre"], '√', "cdi.kubevirt.io/v1beta1 is served").await?;
     expect(plane, &["--pre"], '√', "you may create all 10 kinds").await?;
