@@ -62,8 +62,8 @@ pub struct Beside {
     pub events: Vec<Event>,
     /// CDI's configuration.
     pub cdi_configs: Vec<CdiConfig>,
-    /// Leases, ours among them.
-    pub leases: Vec<Lease>,
+    /// Leases, ours among them; none if they may not be read.
+    pub leases: Option<Vec<Lease>>,
     /// The kinds that the cluster has, if a file says so; a cluster is asked for each.
     pub definitions: Vec<CustomResourceDefinition>,
 }

@@ -94,6 +94,8 @@ struct Scene {
     policy: Policy,
     /// What virt-api has made of templates, in the memories of their subjects.
     memories: BTreeMap<Key, Memory>,
+    /// What else has to be said of what is not known.
+    remark: Option<String>,
 }
 
 /// Runs `explain` for whoever looks at stdout now.
@@ -153,7 +155,14 @@ async fn from_cluster(
         flags.connection.snapshot(&client, scope, limit, needed),
         snapshot::beside(&client, scope, &flags.controller_namespace, limit)
     );
-    let mut scene = Scene::new(index?, beside);
+    let remark = beside.leases.is_none().then(|| {
+        let home = &flags.controller_namespace;
+        format!("the Lease of the controller in {home} cannot be read: its flags are taken to be the defaults")
+    });
+    let mut scene = Scene {
+        remark,
+        ..Scene::new(index?, beside)
+    };
     if names.is_empty() {
         let subjects = scene.subjects();
         return Ok((scene, subjects));
@@ -184,7 +193,8 @@ fn needed(plural: &str) -> bool {
 
 impl Scene {
     fn new(index: Index, beside: Beside) -> Self {
-        let lease = beside.leases.iter().find(|lease| &*lease.meta().name == LEASE);
+        let mut leases = beside.leases.iter().flatten();
+        let lease = leases.find(|lease| &*lease.meta().name == LEASE);
         let config = beside
             .cdi_configs
             .iter()
@@ -197,6 +207,7 @@ impl Scene {
             },
             index,
             memories: BTreeMap::new(),
+            remark: None,
         }
     }
 
@@ -231,7 +242,10 @@ fn explain(scene: &Scene, subjects: &BTreeSet<Key>, flags: &Explain, colour: boo
     });
     Explained {
         text,
-        remarks: nobody.into_iter().chain(forbidden).collect(),
+        remarks: [nobody, forbidden, scene.remark.clone()]
+            .into_iter()
+            .flatten()
+            .collect(),
         code: u8::from(named && accounts.iter().any(|account| !account.fine)),
     }
 }

@@ -200,7 +200,7 @@ impl One<'_> {
         let config = self.view();
         self.beside.cdi_configs.extend(config);
         let lease = self.view();
-        self.beside.leases.extend(lease);
+        self.beside.leases.get_or_insert_default().extend(lease);
         let definition = self.view();
         self.beside.definitions.extend(definition);
     }

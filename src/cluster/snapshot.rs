@@ -122,7 +122,7 @@ pub async fn beside(client: &Client, namespace: Option<&str>, controllers: &str,
     Beside {
         events: events.unwrap_or_default(),
         cdi_configs: cdi_configs.unwrap_or_default(),
-        leases: leases.unwrap_or_default(),
+        leases: leases.ok(),
         definitions: Vec::new(),
     }
 }
