@@ -218,6 +218,25 @@ fn a_node_that_is_given_back_three_times_is_told() {
     assert_eq!(lose(false), (false, true));
 }
 
+/// A node that was given back is a word, too: the scheduler has chosen one, and will again.
+#[test]
+fn a_scheduler_that_has_chosen_before_is_not_silent() {
+    let told = |chosen_before: bool| {
+        let mut onsets = Onsets::default();
+        let mut world = World::new();
+        world.pending("root");
+        if chosen_before {
+            world.look(Some(&mut onsets));
+        }
+        world.unplaced("root");
+        world.own_pod(&json!({}));
+        let found = world.look(Some(&mut onsets)).findings;
+        found.iter().any(|found| found.trouble == Trouble::SchedulerSilent)
+    };
+    assert!(told(false));
+    assert!(!told(true));
+}
+
 #[test]
 fn a_claim_may_be_missing_for_a_minute() {
     let mut onsets = Onsets::default();

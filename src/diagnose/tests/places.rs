@@ -258,7 +258,7 @@ pub(super) const TABLE: &[Row] = &[
         |w| {
             w.set(
                 "db",
-                &json!({"spec": {"template": {"spec": {"affinity": {"nodeAffinity": {
+                &json!({"spec": {"template": {"spec": {"nodeSelector": null, "affinity": {"nodeAffinity": {
             "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions":
                 [{"key": "zone", "operator": "In", "values": ["b"]}]}]}}}}}}}),
             );
