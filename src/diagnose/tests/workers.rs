@@ -172,8 +172,10 @@ pub(super) const TABLE: &[Row] = &[
                 w.pod("importer-root", "root", "root", &json!({}));
             }),
             ("asked for", |w| w.annotate("root", IMMEDIATE, &json!("true"))),
-            ("a node is chosen", |w| {
+            ("the provisioner is at work", |w| {
                 w.annotate("root", "volume.kubernetes.io/selected-node", &json!("node-1"));
+                let words = "External provisioner is provisioning volume for claim";
+                w.annotate("root", "cdi.kubevirt.io/storage.condition.bound.message", &json!(words));
             }),
             ("the class binds at once", |w| {
                 w.set("late", &json!({"volumeBindingMode": "Immediate"}));
