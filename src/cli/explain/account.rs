@@ -128,6 +128,7 @@ impl Account {
             kind: if scene.index.vm(subject).is_some() { "vm" } else { "vmi" },
             name: &subject.name,
             pod: &pod,
+            whole: scene.index.forbidden().is_empty(),
         };
         let (cause, message, next) = match diagnosis.cause(decision.reason) {
             Some(finding) => (
@@ -141,11 +142,20 @@ impl Account {
                 decision.reason.next(whom, &decision.about),
             ),
         };
+        // The launcher is a consumer, too: it is fine as soon as it has a node.
+        let waits = decision.reason == Reason::LauncherPresent && observed.claims().any(|claim| claim.needs);
         let held = observed.namespace_terminating.then(|| held(scene, subject)).flatten();
         let (message, next) = match (unreadable(scene, subject), &held) {
             (Some(words), _) if decision.reason == Reason::NotAskedFor => {
                 (format!("{message}: {words}"), Reason::OptedOut.next(whom, ""))
             }
+            (None, None) if waits && diagnosis.findings.is_empty() => (
+                format!("{message}, and a disk waits for the node that it gets"),
+                format!(
+                    "wait; if nothing comes: kubectl describe pods -l vm.kubevirt.io/name={} -n {}",
+                    subject.name, subject.namespace
+                ),
+            ),
             (_, Some(words)) => (
                 format!("its Namespace is being deleted, and something holds it: {words}"),
                 format!(
@@ -170,7 +180,7 @@ impl Account {
             pod: own_pod(scene, &observed),
             disks: observed.disks.iter().map(|disk| of_disk(disk, &diagnosis)).collect(),
             cause,
-            fine: diagnosis.findings.is_empty() && decision.reason.fine() && held.is_none(),
+            fine: diagnosis.findings.is_empty() && decision.reason.fine() && held.is_none() && !waits,
             pods: pods(scene, &observed),
             diagnosis: diagnosis.findings.iter().map(Wrong::of).collect(),
         }
