@@ -5,11 +5,12 @@ use serde::Serialize;
 
 use super::Scene;
 use crate::api::{
-    ClaimPhase, DataVolumePhase, Event, Pod, Scheduled, View as _, VirtualMachine, VirtualMachineInstance,
+    ClaimPhase, DataVolumePhase, Event, Pod, Scheduled, View as _, VirtualMachine, VirtualMachineInstance, VmiPhase,
 };
 use crate::claim::Path;
 use crate::decide::{Action, Decision, Settings, Turn, decide, turn};
 use crate::diagnose::{Diagnosis, Finding, diagnose};
+use crate::lifecycle::State;
 use crate::name::{DOMAIN, Key, pod_name};
 use crate::observe::{Disk, Observed};
 use crate::placement::Refusal;
@@ -28,6 +29,9 @@ pub struct Account {
     pub kind: &'static str,
     /// Where in its life it is ([`crate::lifecycle::State`]).
     pub state: String,
+    /// The same as KubeVirt says it.
+    #[serde(skip)]
+    pub shown_state: String,
     /// The decision's action.
     pub action: String,
     /// The decision's reason.
@@ -173,6 +177,7 @@ impl Account {
                 _ => VirtualMachineInstance::KIND,
             },
             state: format!("{:?}", observed.state),
+            shown_state: shown_state(scene, subject, observed.state),
             action: format!("{:?}", decision.action),
             reason: decision.reason.name(),
             message,
@@ -194,6 +199,15 @@ impl Wrong {
             message: finding.message(),
             disk: (!finding.disk.is_empty()).then(|| finding.disk.to_string()),
         }
+    }
+}
+
+/// What a person calls the state: a VM does not run yet whose VMI is `Scheduling`, though KubeVirt is at it.
+fn shown_state(scene: &Scene, subject: &Key, state: State) -> String {
+    let phase = scene.index.vmi(subject).map(|vmi| vmi.phase());
+    match phase.filter(|_| state == State::Running) {
+        Some(phase @ (VmiPhase::Scheduling | VmiPhase::Scheduled)) => format!("{phase:?}"),
+        _ => format!("{state:?}"),
     }
 }
 

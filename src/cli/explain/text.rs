@@ -16,7 +16,10 @@ pub(super) fn trees(accounts: &[Account], colour: bool) -> String {
 /// The subject, its disks and what each waits for, the pods, and then the one cause and the one next step.
 fn tree(account: &Account, colour: bool) -> String {
     let kind = short(account);
-    let mut text = format!("{kind}/{} in {}: {}", account.name, account.namespace, account.state);
+    let mut text = format!(
+        "{kind}/{} in {}: {}",
+        account.name, account.namespace, account.shown_state
+    );
     text = plain(&text) + "\n";
     let disks = account
         .disks
@@ -107,7 +110,7 @@ pub(super) fn table(accounts: &[Account], namespaces: bool, headers: bool) -> St
         [
             account.namespace.clone(),
             name,
-            account.state.clone(),
+            account.shown_state.clone(),
             account.cause.to_owned(),
             account.message.clone(),
         ]
