@@ -230,8 +230,8 @@ fn held(scene: &Scene, subject: &Key) -> Option<String> {
     namespace.held_by().map(str::to_owned)
 }
 
-/// The controller's last word, where only it can know: what we would have made has been refused, or given up. Its Events
-/// carry the decision as an annotation.
+/// The controller's last word, where only it can know: what we would have made has been refused, or given up, or comes
+/// later because the one before has ended. Its Events carry the decision as an annotation.
 fn told(scene: &Scene, observed: &Observed, decision: Decision) -> Decision {
     if decision.reason != Reason::FirstConsumerNeeded {
         return decision;
@@ -252,6 +252,7 @@ fn told(scene: &Scene, observed: &Observed, decision: Decision) -> Decision {
     let (action, reason) = match last.and_then(reason).as_deref() {
         Some("CreateRefused") => (Action::Wait, Reason::CreateRefused),
         Some("GaveUp") => (Action::None, Reason::GaveUp),
+        Some("PodFinished") => (Action::Wait, Reason::BackingOff),
         _ => return decision,
     };
     // The note is the reason's text and what it speaks of.

@@ -150,6 +150,15 @@ fn what_only_the_controller_knows_comes_from_its_last_event() {
     assert_eq!(reason(&[&refused]), ["Wait", "CreateRefused", quota]);
     assert_eq!(reason(&[&refused, &made])[1], "FirstConsumerNeeded");
     assert_eq!(reason(&[&given_up, &made, &refused])[..2], ["None", "GaveUp"]);
+    let ended = event(
+        "FirstConsumerDeleted",
+        "PodFinished",
+        "Deleted pod x: the pod has ended",
+        40,
+    );
+    assert_eq!(reason(&[&ended, &made])[..2], ["Wait", "BackingOff"]);
+    let another = event("FirstConsumerCreated", "FirstConsumerNeeded", "Created pod x", 50);
+    assert_eq!(reason(&[&ended, &another])[1], "FirstConsumerNeeded");
     let stranger = refused.replace("\"first-consumer\"", "\"somebody\"");
     assert_eq!(reason(&[&stranger])[1], "FirstConsumerNeeded");
     let earlier_life = refused.replace("\"uid\":\"vm\"", "\"uid\":\"before\"");
