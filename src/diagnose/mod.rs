@@ -8,6 +8,8 @@ mod places;
 mod tests;
 mod workers;
 
+pub use places::node_wishes;
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -4,18 +4,19 @@ use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;
 
 use super::Scene;
+use super::scheduler::BY_NODE;
 use crate::api::{
     ClaimPhase, DataVolumePhase, Event, Pod, Scheduled, View as _, VirtualMachine, VirtualMachineInstance, VmiPhase,
 };
 use crate::claim::Path;
 use crate::decide::{Action, Decision, Settings, Turn, decide, turn};
-use crate::diagnose::{Diagnosis, Finding, diagnose};
+use crate::diagnose::{self, Diagnosis, Finding, diagnose};
 use crate::lifecycle::State;
 use crate::name::{DOMAIN, Key, pod_name};
 use crate::observe::{Disk, Observed};
 use crate::placement::Refusal;
 use crate::policy;
-use crate::reason::{Reason, Whom};
+use crate::reason::{Reason, Trouble, Whom};
 
 /// What is to be said of one subject.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -147,6 +148,15 @@ impl Account {
             ),
         };
         // The launcher is a consumer, too: it is fine as soon as it has a node.
+        // The verdict is on a pod that asks for what the VM does.
+        let of_vm = match diagnosis.cause(decision.reason) {
+            Some(finding) => finding.trouble == Trouble::LauncherUnschedulable,
+            None => decision.reason == Reason::Unschedulable,
+        };
+        let message = match diagnose::node_wishes(&scene.index, subject) {
+            Some(wishes) if of_vm && message.contains(BY_NODE) => format!("{message}; the VM asks for {wishes}"),
+            _ => message,
+        };
         let waits = decision.reason == Reason::LauncherPresent && observed.claims().any(|claim| claim.needs);
         let held = observed.namespace_terminating.then(|| held(scene, subject)).flatten();
         let (message, next) = match (unreadable(scene, subject), &held) {
