@@ -212,6 +212,7 @@ mod tests {
             kind: "vm",
             name: "db",
             pod: "first-consumer-db",
+            whole: true,
         };
         for reason in ALL {
             let next = reason.next(whom, "db-root by pod backup");

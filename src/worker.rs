@@ -225,7 +225,12 @@ impl Worker {
             match &outcome {
                 Expanding::Expanded(_) => debug!(%subject, "the template has been expanded"),
                 Expanding::Refused(text) | Expanding::Unanswered(text) => {
-                    worker.complain(&subject, text, "the template could not be expanded");
+                    worker.complain(
+                        &subject,
+                        Reason::ExpansionPending,
+                        text,
+                        "the template could not be expanded",
+                    );
                 }
             }
             worker.memories.with(&subject, |remembered| {
@@ -245,12 +250,13 @@ impl Worker {
     fn tell_stuck(&self, diagnosis: &Diagnosis, decision: &Decision, observed: &Observed, now: Timestamp) {
         let subject = &observed.subject;
         let (stuck, announcement) = announce::of_diagnosis(diagnosis, decision, observed).unzip();
+        let reason = stuck.as_ref().map(|(reason, _)| reason.clone());
         let announcement = self.memories.with(subject, |remembered| {
             let news = remembered.news(stuck, now);
             announcement.filter(|_| news)
         });
         if let Some(announcement) = announcement {
-            warn!(%subject, note = announcement.note, "a disk is stuck");
+            warn!(%subject, reason, note = announcement.note, "a disk is stuck");
             self.announce(announcement);
         }
     }
@@ -320,10 +326,10 @@ impl Worker {
                 }
             }
             Outcome::Refused(text) => {
-                self.complain(subject, text, "the API server refused the pod");
+                self.complain(subject, Reason::CreateRefused, text, "the API server refused the pod");
                 self.metrics.failed(Reason::CreateRefused);
             }
-            Outcome::Unanswered(text) => self.complain(subject, text, "the API server did not do it"),
+            Outcome::Unanswered(text) => self.complain(subject, reason, text, "the API server did not do it"),
         }
         let lived = created.map(|created| between(created, done));
         for announcement in announce::of_outcome(outcome, decision, observed, lived) {
@@ -332,11 +338,11 @@ impl Worker {
     }
 
     /// Logs what went wrong; what goes wrong in the same way again and again only for those who want every line.
-    fn complain(&self, subject: &Key, text: &str, what: &'static str) {
+    fn complain(&self, subject: &Key, reason: Reason, text: &str, what: &'static str) {
         if self.memories.with(subject, |remembered| remembered.complains(text)) {
-            warn!(%subject, text, "{what}");
+            warn!(%subject, %reason, text, "{what}");
         } else {
-            debug!(%subject, text, "{what}, as before");
+            debug!(%subject, %reason, text, "{what}, as before");
         }
     }
 

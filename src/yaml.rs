@@ -4,6 +4,8 @@ use serde::Deserialize as _;
 use serde_json::{Map, Value};
 use serde_yaml::Value as Yaml;
 
+use crate::api;
+
 /// A document that is neither YAML nor JSON.
 #[derive(Debug, thiserror::Error)]
 #[error("document {document}: {message}")]
@@ -31,7 +33,7 @@ fn numbered(values: impl Iterator<Item = Result<Value, String>>) -> Result<Vec<(
     // The first error ends it: behind one, a parser of YAML never does.
     for (position, value) in values.enumerate() {
         let document = position + 1;
-        let value = without_nulls(value.map_err(|message| SyntaxError { document, message })?);
+        let value = api::without_nulls(value.map_err(|message| SyntaxError { document, message })?);
         if !value.is_null() {
             documents.push((document, value));
         }
@@ -77,21 +79,6 @@ pub fn text(values: &[Value]) -> String {
         .iter()
         .map(|value| serde_yaml::to_string(value).unwrap_or_default());
     texts.collect::<Vec<_>>().join("---\n")
-}
-
-/// The value with nothing in it that is null: an absent field and one that is null are the same, as for Kubernetes.
-#[must_use]
-pub fn without_nulls(mut value: Value) -> Value {
-    match &mut value {
-        Value::Object(fields) => {
-            fields.retain(|_, value| !value.is_null());
-            let plain = |value: &mut Value| *value = without_nulls(value.take());
-            fields.values_mut().for_each(plain);
-        }
-        Value::Array(items) => items.iter_mut().for_each(|item| *item = without_nulls(item.take())),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-    }
-    value
 }
 
 #[cfg(test)]

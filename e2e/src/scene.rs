@@ -183,7 +183,7 @@ impl Scene {
 
     /// Events that are owed to who shares the plane: a busy scheduler may leave a worker whose scratch space came after it
     /// for so long that we tell of it, and comes to another count whenever another scene adds a node.
-    async fn told_for_others(&self) -> Result<usize> {
+    pub async fn told_for_others(&self) -> Result<usize> {
         let mut late = self.events("DiskStuck").await?;
         late.retain(|text| text.contains("-scratch\" not found"));
         let counts: BTreeSet<String> = self.events("FirstConsumerWaiting").await?.into_iter().collect();

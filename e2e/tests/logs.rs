@@ -84,7 +84,10 @@ async fn what_goes_wrong_in_the_same_way_is_said_once() -> Result<()> {
     let attempts = scene.calls().of("create", "pods").len();
     ensure!(attempts > 2, "{attempts} attempts");
     let lines = paper.about("ns/db")?;
-    ensure!(lines == [["WARN", "the API server refused the pod", ""]], "{lines:?}");
+    ensure!(
+        lines == [["WARN", "the API server refused the pod", "CreateRefused"]],
+        "{lines:?}"
+    );
 
     scene.api.admission(None);
     scene.one_node(&vm.claims()).await?;

@@ -29,6 +29,7 @@ mod virtual_machine;
 use std::fmt::Debug;
 
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 pub use cdi::Cdi;
 pub use cdi_config::{CdiConfig, HONOURS};
@@ -54,6 +55,21 @@ pub use selector::{AntiAffinityTerm, LabelSelector, NodeSelectorTerm, Operator, 
 pub use storage_class::StorageClass;
 pub use template::{InstanceSpec, Template, TemplateMeta, Volume, VolumeKind};
 pub use virtual_machine::{RunStrategy, VirtualMachine, VirtualMachineInstance, VmiPhase};
+
+/// The value with nothing in it that is null: an absent field and one that is null are the same, as for Kubernetes.
+#[must_use]
+pub fn without_nulls(mut value: Value) -> Value {
+    match &mut value {
+        Value::Object(fields) => {
+            fields.retain(|_, value| !value.is_null());
+            let plain = |value: &mut Value| *value = without_nulls(value.take());
+            fields.values_mut().for_each(plain);
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| *item = without_nulls(item.take())),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+    value
+}
 
 /// What `explain` reads beside what is watched.
 #[derive(Clone, Debug, Default)]

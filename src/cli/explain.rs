@@ -8,6 +8,7 @@ mod text;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use k8s_openapi::jiff::Timestamp;
@@ -16,11 +17,14 @@ use serde_json::json;
 use super::connection::Connection;
 use super::names::{self, SUBJECTS_AND_DISKS};
 use super::{Failure, files, layout};
-use crate::api::{Beside, DataVolume, PersistentVolumeClaim, Pod, View as _, VirtualMachine, VirtualMachineInstance};
+use crate::api::{
+    Beside, ClaimPhase, DataVolume, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass,
+    View as _, VirtualMachine, VirtualMachineInstance,
+};
 use crate::cluster::expand::expand;
 use crate::cluster::snapshot;
 use crate::diagnose::Evidence;
-use crate::index::Index;
+use crate::index::{Index, Indexed, Kinds, kinds};
 use crate::leader::LEASE;
 use crate::memory::Memory;
 use crate::name::Key;
@@ -37,8 +41,9 @@ Examples:
   first-consumer explain vm/db                  # one VM: its disks, one cause, one next step
   first-consumer explain dv/db-root             # the VM that uses this DataVolume
   first-consumer explain -A                     # all VMs that wait, in all Namespaces
-  kubectl get vm,vmi,dv,pvc,pods,events -o yaml > state.yaml
-  first-consumer explain vm/db -f state.yaml    # the same of what was saved
+  kubectl get vm,vmi,dv,pvc,pods,events,quota -n prod -o yaml > prod.yaml
+  kubectl get ns,nodes,sc,pv,kubevirt -A -o yaml > around.yaml
+  first-consumer explain vm/db -f prod.yaml -f around.yaml    # the same of what was saved
 
 Exit code: 0 nothing waits, or a table; 1 a VM that was named waits, or something fails for it.")]
 pub struct Explain {
@@ -50,7 +55,7 @@ pub struct Explain {
     #[arg(short = 'f', long = "filename", id = "file", value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// All Namespaces.
-    #[arg(short = 'A', long, conflicts_with_all = ["namespace", "names"])]
+    #[arg(short = 'A', long, conflicts_with = "names")]
     pub all_namespaces: bool,
     /// No heading above the table.
     #[arg(long)]
@@ -118,7 +123,8 @@ pub async fn run_at(flags: &Explain, colour: bool, now: Timestamp) -> Result<Exp
 }
 
 fn from_files(flags: &Explain, names: &[(names::Kind, String)]) -> Result<(Scene, BTreeSet<Key>), Failure> {
-    let (index, beside) = files::load(&flags.files, flags.connection.file_namespace())?;
+    let (mut index, beside) = files::load(&flags.files, flags.connection.file_namespace())?;
+    kinds(&mut LeftOut(&mut index));
     let scene = Scene::new(index, beside);
     let all = scene.subjects();
     if all.is_empty() {
@@ -126,7 +132,7 @@ fn from_files(flags: &Explain, names: &[(names::Kind, String)]) -> Result<(Scene
             "there is no VirtualMachine and no VirtualMachineInstance in the input",
         ));
     }
-    let wanted = flags.connection.namespace.as_deref();
+    let wanted = flags.connection.namespace.as_deref().filter(|_| !flags.all_namespaces);
     let subjects = match (names, wanted) {
         ([], None) => all,
         ([], Some(namespace)) => all.into_iter().filter(|key| *key.namespace == *namespace).collect(),
@@ -176,6 +182,20 @@ async fn from_cluster(
         }
     }
     Ok((scene, subjects))
+}
+
+/// Notes the kinds that the input has left out: every cluster with VMs that wait has some of them.
+struct LeftOut<'a>(&'a mut Index);
+
+impl Kinds for LeftOut<'_> {
+    fn visit<V: Indexed>(&mut self) {
+        let everywhere = [Namespace::PLURAL, StorageClass::PLURAL, Node::PLURAL].contains(&V::PLURAL);
+        let bound = |claim: &Arc<PersistentVolumeClaim>| claim.phase() == ClaimPhase::Bound;
+        let volumes = V::PLURAL == PersistentVolume::PLURAL && PersistentVolumeClaim::table(self.0).values().any(bound);
+        if (everywhere || volumes) && V::table(self.0).is_empty() {
+            self.0.note_forbidden::<V>();
+        }
+    }
 }
 
 /// Whether nothing can be said without a kind. The others live outside the VM's Namespace, where whoever has a VM may
@@ -229,16 +249,21 @@ fn explain(scene: &Scene, subjects: &BTreeSet<Key>, flags: &Explain, colour: boo
     let text = match flags.output {
         Some(output) => data(&accounts, output, named),
         None if named => text::trees(&accounts, colour),
-        None => text::table(&accounts, flags.connection.namespace.is_none(), !flags.no_headers),
+        None => {
+            let namespaces = flags.all_namespaces || flags.connection.namespace.is_none();
+            text::table(&accounts, namespaces, !flags.no_headers)
+        }
     };
     let nobody = !named && accounts.is_empty() && flags.output.is_none();
     let nobody = nobody.then(|| "no VM waits for its disks".to_owned());
     let forbidden: Vec<&str> = scene.index.forbidden().iter().copied().collect();
     let forbidden = (!forbidden.is_empty()).then(|| {
-        format!(
-            "you may not read {}: what only they tell is left out",
-            forbidden.join(", ")
-        )
+        let who = if flags.files.is_empty() {
+            "you may not read"
+        } else {
+            "the input has no"
+        };
+        format!("{who} {}: what only they tell is left out", forbidden.join(", "))
     });
     Explained {
         text,

@@ -29,7 +29,13 @@ pub(super) fn width(text: &str) -> usize {
     text.chars().count()
 }
 
+/// What the cluster or a file says, without what would move a terminal's cursor or begin a line of its own.
+pub(super) fn plain(text: &str) -> String {
+    text.replace(char::is_control, " ")
+}
+
 pub(super) fn cut(text: &str, room: usize) -> String {
+    let text = &*plain(text);
     if width(text) <= room {
         return text.to_owned();
     }
@@ -38,6 +44,7 @@ pub(super) fn cut(text: &str, room: usize) -> String {
 
 /// As [`wrapped`], but a command has lines of its own if it does not fit behind its explanation: it is copied.
 pub(super) fn unbroken(text: &str, room: usize) -> Vec<String> {
+    let text = &*plain(text);
     match text.split_once(": kubectl ") {
         Some((why, command)) if width(text) > room => {
             let command = format!("kubectl {command}");
@@ -64,7 +71,7 @@ fn copied(command: &str, room: usize) -> Vec<String> {
 /// Lines of at most `room` columns, broken between words; a longer word has its own line.
 pub(super) fn wrapped(text: &str, room: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
-    for word in text.split(' ') {
+    for word in plain(text).split(' ') {
         match lines.last_mut() {
             Some(line) if width(line) + 1 + width(word) <= room => line.extend([" ", word]),
             _ => lines.push(word.to_owned()),

@@ -27,7 +27,9 @@ pub const SUBJECTS_AND_DISKS: &[Kind] = &[Kind::Vm, Kind::Vmi, Kind::DataVolume,
 
 impl Kind {
     fn read(word: &str, allowed: &[Self]) -> Result<Self, Failure> {
-        let kind = match word {
+        // As `kubectl get -o name` prints them, too: with the group behind, in whatever case.
+        let resource = word.split('.').next().unwrap_or_default().to_lowercase();
+        let kind = match &*resource {
             "vm" | "vms" | "virtualmachine" | "virtualmachines" => Some(Self::Vm),
             "vmi" | "vmis" | "virtualmachineinstance" | "virtualmachineinstances" => Some(Self::Vmi),
             "dv" | "dvs" | "datavolume" | "datavolumes" => Some(Self::DataVolume),
@@ -82,7 +84,9 @@ pub fn parse(words: &[String], allowed: &[Kind]) -> Result<Vec<(Kind, String)>, 
         return Err(Failure::unusable("a name is missing: vm/NAME"));
     }
     let one = |word: &String| match (kind, word.split_once('/')) {
-        (None, Some((kind, name))) if !name.is_empty() => Ok((Kind::read(kind, allowed)?, name.to_owned())),
+        (None, Some((kind, name))) if !name.is_empty() && !name.contains('/') => {
+            Ok((Kind::read(kind, allowed)?, name.to_owned()))
+        }
         (Some(kind), None) if !word.is_empty() => Ok((kind, word.clone())),
         _ => Err(Failure::unusable(format!("{word:?} is no name: vm/NAME or vm NAME"))),
     };
@@ -133,7 +137,12 @@ mod tests {
     #[test]
     fn names_are_written_as_for_kubectl() {
         let vm = |name: &str| (Kind::Vm, name.to_owned());
-        for text in ["vm/a vm/b", "vm a b", "virtualmachine/a vms/b"] {
+        for text in [
+            "vm/a vm/b",
+            "vm a b",
+            "virtualmachine/a vms/b",
+            "virtualmachine.kubevirt.io/a VM/b",
+        ] {
             assert_eq!(
                 parse(&words(text), SUBJECTS).expect("names"),
                 [vm("a"), vm("b")],
@@ -148,6 +157,7 @@ mod tests {
             ("vm", "a name is missing"),
             ("vm/", "is no name"),
             ("vm/a b", "is no name"),
+            ("vm/a/b", "is no name"),
             ("pod/a", "pod is none of vm, vmi, dv, pvc"),
         ] {
             let failure = parse(&words(text), SUBJECTS_AND_DISKS).expect_err(text);

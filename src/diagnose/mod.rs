@@ -8,6 +8,8 @@ mod places;
 mod tests;
 mod workers;
 
+pub use places::node_wishes;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -234,10 +236,12 @@ impl Suspicion {
         }
     }
 
-    /// No node fits a pod, for so many seconds: with the scheduler's words.
+    /// A pod gets no node, for so many seconds: with the scheduler's words, or what it is not even shown for.
     fn unschedulable(trouble: Trouble, disk: &str, pod: &Pod, seconds: u64) -> Option<Self> {
-        let Scheduled::Unschedulable(words) = pod.scheduled() else {
-            return None;
+        let words = match pod.scheduled() {
+            Scheduled::Unschedulable(words) => words.to_string(),
+            Scheduled::Gated(gates) => format!("scheduling gates hold it: {gates}"),
+            Scheduled::Silent | Scheduled::Yes => return None,
         };
         let name = &pod.meta().name;
         let suspicion = Self::of(trouble, disk, format!("pod {name}: {words}"), &**name);

@@ -10,7 +10,8 @@ use crate::api::{
     ClaimPhase, DataVolumePhase, HOSTNAME, Node, NodeSelectorTerm, Pod, Scheduled, Strings, View as _, VirtualMachine,
 };
 use crate::claim::Claim;
-use crate::name::pod_name;
+use crate::index::Index;
+use crate::name::{Key, pod_name};
 use crate::observe::Disk;
 use crate::reason::Trouble;
 
@@ -254,6 +255,13 @@ fn named(nodes: &[&Arc<Node>]) -> String {
         String::new()
     };
     format!("{}{tail}", shown.join(", "))
+}
+
+/// What a subject asks of its node by `nodeSelector` and required node affinity, in words; `None` if nothing.
+#[must_use]
+pub fn node_wishes(index: &Index, subject: &Key) -> Option<String> {
+    let wishes = NodeWishes::read(&index.template(subject)?.spec.json)?.to_string();
+    Some(wishes).filter(|wishes| !wishes.is_empty())
 }
 
 /// What a VM itself asks of its node: `nodeSelector` and the required node affinity.

@@ -33,10 +33,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::api::{
-    KubeVirt, NetworkAttachmentDefinition, Node, PersistentVolumeClaim, ResourceQuota, Strings, Template,
+    KubeVirt, NetworkAttachmentDefinition, Node, PersistentVolumeClaim, ResourceQuota, Strings, Template, without_nulls,
 };
 use crate::quantity::Quantity;
-use crate::yaml::without_nulls;
 use config::Config;
 pub use gates::KNOWN_MINORS;
 use resources::{Compute, List};

@@ -16,6 +16,8 @@ pub struct Whom<'a> {
     pub name: &'a str,
     /// The name that its pod has or would have.
     pub pod: &'a str,
+    /// Whether all was read that may count.
+    pub whole: bool,
 }
 
 impl Reason {
@@ -28,6 +30,7 @@ impl Reason {
             kind,
             name,
             pod,
+            whole,
         } = whom;
         let first = about.split([' ', ',', ':']).next().unwrap_or_default();
         match self {
@@ -37,7 +40,8 @@ impl Reason {
             }
             Self::NameConflict => format!("delete or rename one: kubectl describe vm/{name} vmi/{name} -n {namespace}"),
             Self::LauncherPresent | Self::Served | Self::NothingWaiting => {
-                format!("nothing is missing; to look at it: kubectl get {kind},pvc -n {namespace}")
+                let seen = if whole { "" } else { " in what could be read" };
+                format!("nothing is missing{seen}; to look at it: kubectl get {kind},pvc -n {namespace}")
             }
             Self::ForeignConsumer => format!("help or delete that pod: kubectl describe pod/{first} -n {namespace}"),
             Self::DataVolumeFailed | Self::SiblingImporting => format!("kubectl describe dv/{first} -n {namespace}"),

@@ -69,7 +69,7 @@ impl Trouble {
             Self::LauncherBlocksImport => {
                 "KubeVirt's temporary pod uses the disk and cannot be scheduled, so CDI does not begin to fill it"
             }
-            Self::WorkerUnschedulable => "no node fits CDI's pod that fills the disk",
+            Self::WorkerUnschedulable => "CDI's pod that fills the disk gets no node",
             Self::WorkerFailing => "CDI's pod that fills the disk fails",
             Self::GateOff => {
                 "CDI has not waited for a first consumer: its gate HonorWaitForFirstConsumer is or was off"
@@ -79,7 +79,7 @@ impl Trouble {
             Self::SchedulerDoesNotBind => "the pod has a node, and its scheduler has chosen none for its claims",
             Self::DisksConflict => "no node can reach all disks of the VM",
             Self::BoundWhereVmCannotRun => "the VM may not run where its disks are",
-            Self::LauncherUnschedulable => "no node fits KubeVirt's own pod",
+            Self::LauncherUnschedulable => "KubeVirt's own pod gets no node",
         }
     }
 
@@ -100,11 +100,13 @@ impl Trouble {
             }
             Self::SourceMissing => {
                 let (home, name) = object.split_once('/').unwrap_or((namespace, object));
-                format!("help it first: kubectl get pvc/{name} dv/{name} -n {home}")
+                format!(
+                    "see what its source waits for, and help that first: kubectl describe pvc/{name} dv/{name} -n {home}"
+                )
             }
             Self::SelectedNodeMissing => {
                 format!(
-                    "bring node/{object} back; without it the data are lost, and this begins anew: kubectl delete pvc/{disk} -n {namespace}"
+                    "bring node/{object} back, or make the disk anew without what it held: kubectl delete pvc/{disk} -n {namespace}"
                 )
             }
             Self::SelectedNodeNotReady => format!("see what it lacks: kubectl describe node/{object}"),
@@ -137,7 +139,7 @@ impl Trouble {
             }
             Self::SchedulerDoesNotBind => format!("kubectl describe pod/{object} -n {namespace}"),
             Self::WorkerFailing => format!("kubectl logs pod/{object} -n {namespace} --previous"),
-            Self::GateOff => "add it to spec.config.featureGates: kubectl edit cdi".into(),
+            Self::GateOff => "make the disk anew after adding it to spec.config.featureGates: kubectl edit cdi".into(),
             Self::SchedulerSilent => format!(
                 "start the scheduler {object} (kubectl get pods -n kube-system), or have the VM ask for another"
             ),

@@ -50,7 +50,8 @@ async fn demo(flags: &Flags) -> Result<()> {
     let start = Instant::now();
     println!(
         "\nReal: etcd, kube-apiserver, kube-scheduler, kube-controller-manager, local-path-provisioner, first-consumer with \
-         its shipped rights. Modelled, after recordings of the real ones: CDI, virt-controller, kubelets, data.\n"
+         its shipped rights. Modelled, after recordings of the real ones: CDI, virt-controller, virt-api, a CSI provisioner, \
+         kubelets, data.\n"
     );
     say(
         start,

@@ -10,7 +10,7 @@ use kube::{Api, Client, ResourceExt as _};
 
 use super::access::{Access, User, client};
 use super::audit::{AuditLog, Calls};
-use super::build::{Programs, programs};
+use super::build::{Programs, programs, workspace};
 use super::nodes::{self, NodeSpec};
 use super::objects;
 use super::parts::{self, UP_WITHIN};
@@ -228,7 +228,8 @@ impl ControlPlane {
     pub async fn apply_crds(&self, cdi: bool) -> Result<()> {
         let folder = std::env::var_os("FIRST_CONSUMER_CRDS").filter(|folder| !folder.is_empty());
         let mut crds = match folder {
-            Some(folder) => objects::crds_of_folder(Path::new(&folder))?,
+            // Tests run in the folder of their crate, and whoever starts them is in the workspace's.
+            Some(folder) => objects::crds_of_folder(&workspace().join(folder))?,
             None => [
                 objects::documents(include_str!("../../crds/kubevirt.yaml"))?,
                 objects::documents(include_str!("../../crds/cdi.yaml"))?,

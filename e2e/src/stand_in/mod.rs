@@ -1,5 +1,5 @@
 //! Drivers of the models in [`crate::world`] on a real API server: stand-ins for CDI, virt-controller and a CSI-like
-//! provisioner, each with its own client and so its own rights (`e2e/stand_in_rbac.yaml`); and for virt-api.
+//! provisioner, each with its own client and so its own rights (`e2e/src/control_plane/yaml/rbac.yaml`); and for virt-api.
 //!
 //! ```text
 //! watches --> store --> wake-ups --> queue --> view --> model --> writes --> API server (and store)

@@ -159,6 +159,37 @@ async fn the_controller_says_the_same() {
     }
 }
 
+/// Who saves only what is in the VM's Namespace hears what is missing, and never that all is well.
+#[tokio::test]
+async fn what_a_file_leaves_out_is_told() {
+    const INSIDE: [&str; 6] = [
+        "VirtualMachine",
+        "VirtualMachineInstance",
+        "DataVolume",
+        "PersistentVolumeClaim",
+        "Pod",
+        "Event",
+    ];
+    let folder = tempfile::tempdir().expect("a folder");
+    for expected in SITUATIONS {
+        let text = std::fs::read_to_string(path(expected.file, "json")).expect("readable");
+        let mut list: Value = serde_json::from_str(&text).expect("JSON");
+        let items = list["items"].as_array_mut().expect("items");
+        items.retain(|item| item["kind"].as_str().is_some_and(|kind| INSIDE.contains(&kind)));
+        let file = folder.path().join(expected.file);
+        std::fs::write(&file, list.to_string()).expect("written");
+        let found = explain_file(&file, &[expected.vm]).await;
+        let left_out = found
+            .remarks
+            .iter()
+            .any(|remark| remark.starts_with("the input has no namespaces, nodes"));
+        assert!(left_out, "{}: {:?}", expected.file, found.remarks);
+        let going = expected.reason == "SubjectDeleted";
+        let all_clear = found.code == 0 && !found.text.contains("in what could be read");
+        assert!(going || !all_clear, "{}:\n{}", expected.file, found.text);
+    }
+}
+
 #[tokio::test]
 async fn a_disk_means_its_vm_and_without_a_name_comes_a_table() {
     let by_name = explain("worker-crashing", &["vm/db"]).await;

@@ -259,7 +259,10 @@ pub const SITUATIONS: &[Expected] = &[
         action: "None",
         reason: "ClaimMissing",
         diagnosis: "SourceMissing",
-        names: &["waits for a first consumer itself", "kubectl get pvc/golden dv/golden"],
+        names: &[
+            "waits for a first consumer itself",
+            "kubectl describe pvc/golden dv/golden",
+        ],
     },
     Expected {
         file: "node-not-ready",

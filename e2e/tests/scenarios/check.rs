@@ -1,6 +1,7 @@
 //! `check` on a real control plane: whatever it finds wrong, its hint repairs, word for word as a person would copy it.
 
 mod relay;
+mod versions;
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use first_consumer_e2e::control_plane::{ControlPlane, Options, build_controller,
 use first_consumer_e2e::objects::Vm;
 use serde_json::{Value, json};
 
-use relay::Relay;
+use versions::{a_neighbour_is_old, another_kubernetes};
 
 /// An authorizer may look at its old rules for a moment.
 const SOON: Duration = Duration::from_secs(30);
@@ -137,6 +138,11 @@ pub async fn each_hint_repairs_what_is_wrong() -> Result<()> {
     vm["metadata"]["namespace"] = json!("second");
     apply(&plane, vm).await?;
     repair(&plane, &[], '×', "vm/db -n second says").await?;
+    let instance = json!({"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance", "metadata": {"name": "bare",
+        "namespace": "second", "annotations": {"first-consumer.kubevirt.io/provision": "maybe"}},
+        "spec": {"domain": {"devices": {}}}});
+    apply(&plane, instance).await?;
+    repair(&plane, &[], '×', "vmi/bare -n second says").await?;
     let odd = [
         "annotate",
         "namespace/second",
@@ -171,6 +177,8 @@ pub async fn each_hint_repairs_what_is_wrong() -> Result<()> {
 /// Only a class that binds at once is left, and gets its twin.
 async fn no_class_waits(plane: &ControlPlane) -> Result<()> {
     plane.kubectl(&["delete", "storageclass", "--all"]).await?;
+    let (text, _) = check(plane, &[]).await?;
+    ensure!(text.contains("install storage whose volumes belong to nodes"), "{text}");
     let class = json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "hasty"},
         "provisioner": "local.csi.example", "volumeBindingMode": "Immediate"});
     apply(plane, class).await?;
@@ -218,19 +226,34 @@ async fn nobody_may_ask(plane: &ControlPlane) -> Result<()> {
     gone(plane, &[], UNKNOWN).await
 }
 
-/// An installation of KubeVirt that has not come to its end.
+/// An installation of KubeVirt that has not come to its end, and none.
 async fn a_kind_is_missing(plane: &ControlPlane) -> Result<()> {
-    const MISSING: &str = "kubevirt.io/v1 is served without virtualmachineinstances";
-    let crd = "crd/virtualmachineinstances.kubevirt.io";
-    plane.kubectl(&["delete", crd]).await?;
-    wait_for(SOON, MISSING, async || {
-        let (text, _) = check(plane, &[]).await?;
-        Ok(finding(&text, MISSING).map(drop))
-    })
-    .await?;
-    expect(plane, &[], '×', MISSING).await?;
-    plane.apply_crds(true).await?;
-    gone(plane, &[], MISSING).await
+    let [vms, instances, kubevirts] = [
+        "crd/virtualmachines.kubevirt.io",
+        "crd/virtualmachineinstances.kubevirt.io",
+        "crd/kubevirts.kubevirt.io",
+    ];
+    for (crds, missing) in [
+        (
+            &[instances][..],
+            "kubevirt.io/v1 is served without virtualmachineinstances",
+        ),
+        (
+            &[vms, instances, kubevirts],
+            "KubeVirt is not installed: kubevirt.io is not served",
+        ),
+    ] {
+        plane.kubectl(&[&["delete"], crds].concat()).await?;
+        wait_for(SOON, missing, async || {
+            let (text, _) = check(plane, &[]).await?;
+            Ok(finding(&text, missing).map(drop))
+        })
+        .await?;
+        expect(plane, &[], '×', missing).await?;
+        plane.apply_crds(true).await?;
+        gone(plane, &[], missing).await?;
+    }
+    Ok(())
 }
 
 /// A level as in an old or mistyped manifest, in a cluster that does not check them.
@@ -246,58 +269,6 @@ async fn no_level_of_pod_security(plane: &ControlPlane) -> Result<()> {
     )
     .await
     .map(drop)
-}
-
-/// The update that the hint asks for is played by what an updated API server would say.
-async fn another_kubernetes(plane: &ControlPlane) -> Result<()> {
-    let relay = Relay::start(plane.client()).await?;
-    for (odd, hint, fine) in [
-        ("v1.29.3", "update Kubernetes to 1.30 or newer", "v1.30.1"),
-        ("v1.99.0", "update first-consumer", "v1.36.3"),
-    ] {
-        relay.says(odd);
-        let (text, _) = check_with(relay.kubeconfig.path(), &[]).await?;
-        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        ensure!(
-            words.contains(&format!("‼ version {odd}")) && words.contains(hint),
-            "{text}"
-        );
-        relay.says(fine);
-        let (text, code) = check_with(relay.kubeconfig.path(), &[]).await?;
-        ensure!(text.contains(&format!("√ version {fine}")) && code == Some(0), "{text}");
-    }
-    Ok(())
-}
-
-/// KubeVirt is too old, and CDI does not say what it is. The update that the hint asks for is played by what their
-/// operators would write.
-async fn a_neighbour_is_old(plane: &ControlPlane) -> Result<()> {
-    let says = async |object: &str, status: Value| {
-        let patch = json!({"status": status}).to_string();
-        let how = [
-            "--subresource",
-            "status",
-            "--type",
-            "merge",
-            "-n",
-            "second",
-            "-p",
-            &patch,
-        ];
-        plane.kubectl(&[&["patch", object], &how[..]].concat()).await
-    };
-    let kubevirt = json!({"apiVersion": "kubevirt.io/v1", "kind": "KubeVirt",
-        "metadata": {"name": "one", "namespace": "second"}, "spec": {}});
-    apply(plane, kubevirt).await?;
-    expect(plane, &[], '‼', "KubeVirt does not say its version yet").await?;
-    says("kubevirts/one", json!({"observedKubeVirtVersion": "v1.4.9"})).await?;
-    let (text, _) = check(plane, &[]).await?;
-    ensure!(text.contains("update KubeVirt to 1.5 or newer"), "{text}");
-    says("kubevirts/one", json!({"observedKubeVirtVersion": "v1.8.2"})).await?;
-    gone(plane, &[], "version v1.4.9 is older").await?;
-    expect(plane, &[], '‼', "CDI does not say its version yet").await?;
-    says("cdis/one", json!({"observedVersion": "v1.66.0"})).await?;
-    gone(plane, &[], "CDI does not say its version yet").await
 }
 
 /// Somebody has installed it elsewhere, and it is to be installed here.

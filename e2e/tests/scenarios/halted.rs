@@ -8,6 +8,7 @@ use first_consumer_e2e::control_plane::Call;
 use first_consumer_e2e::objects::{LOCAL_PATH, Vm};
 use first_consumer_e2e::scene::{Requests, SERVED_ONCE, Scene, UNTOUCHED};
 use first_consumer_e2e::stand_in::CSI_CLASS;
+use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt as _;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
@@ -72,6 +73,7 @@ pub async fn opted_in_by_namespace_out_by_vm(cluster: Arc<Cluster>) -> Result<()
 
 pub async fn deleted_and_recreated_with_the_same_name(cluster: Arc<Cluster>) -> Result<()> {
     let scene = Scene::new(cluster, "recreated").await?;
+    let ready_at = Timestamp::now();
     let nowhere = Vm::halted("db")
         .two_disks(LOCAL_PATH)
         .provision("true")
@@ -86,14 +88,22 @@ pub async fn deleted_and_recreated_with_the_same_name(cluster: Arc<Cluster>) -> 
     scene.create(somewhere.object()).await?;
     scene.wait_phase(&somewhere.claims(), "Succeeded").await?;
     scene.wait_no_own_pod().await?;
-    let calls = scene.calls()?;
+    let calls = scene.calls()?.since(ready_at);
     let creates = calls.of("create", "pods");
     ensure!(creates.len() == 2 && creates.iter().all(Call::is_ok), "{creates:?}");
-    ensure!(
-        calls.of("delete", "pods").iter().filter(|call| call.is_ok()).count() <= 2,
-        "{calls:?}"
-    );
+    let deletes = calls.of("delete", "pods").iter().filter(|call| call.is_ok()).count();
+    ensure!((1..=2).contains(&deletes), "{calls:?}");
     ensure!(first.owner_references().len() == 1);
+    // Three for each VM, and that the first one is stuck.
+    let events = calls.iter().filter(|call| call.resource == "events").count();
+    let reads = calls
+        .iter()
+        .filter(|call| call.is_read() && call.verb != "watch")
+        .count();
+    ensure!(
+        events <= 7 + scene.told_for_others().await? && reads == 0,
+        "{events} events, {reads} reads"
+    );
     Ok(())
 }
 

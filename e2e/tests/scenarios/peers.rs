@@ -9,6 +9,7 @@ use first_consumer_e2e::control_plane::{Controller, ControllerOptions, Options};
 use first_consumer_e2e::objects::{LOCAL_PATH, Vm, data_volume};
 use first_consumer_e2e::scene::{SERVED_ONCE, Scene};
 use first_consumer_e2e::stand_in::ZONAL_CLASS;
+use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt as _;
 use serde_json::json;
 
@@ -165,6 +166,7 @@ pub async fn across_namespaces() -> Result<()> {
 async fn play_across_namespaces(cluster: Arc<Cluster>) -> Result<()> {
     let controller = Controller::start(&cluster.plane, &ControllerOptions::default()).await?;
     controller.wait_ready().await?;
+    let ready_at = Timestamp::now();
     let scene = async |namespace: &str, team: &str| {
         let scene = Scene::without_controller(Arc::clone(&cluster), namespace).await?;
         let label = format!("team={team}");
@@ -205,6 +207,12 @@ async fn play_across_namespaces(cluster: Arc<Cluster>) -> Result<()> {
     );
     let calls = cluster.plane.calls()?.by(ACCOUNT);
     ensure!(calls.of("create", "pods").len() == 4 && calls.of("delete", "pods").len() == 4);
+    // Of the whole cluster, too: only its Lease, and whether a kind that is missing has come.
+    let reads = calls.since(ready_at).filter(|call| {
+        let lease = call.resource == "leases";
+        matches!(&*call.verb, "get" | "list") && call.code != 404 && !lease
+    });
+    ensure!(reads.is_empty(), "{reads:?}");
     controller.stop().await
 }
 

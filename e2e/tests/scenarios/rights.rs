@@ -50,7 +50,7 @@ pub async fn the_account_can_do_no_more_than_it_needs(cluster: Arc<Cluster>) -> 
         .map_err(anyhow::Error::from)
     };
     ensure!(create(|_| {}).await.is_ok(), "a pod as ours are is refused");
-    let forbidden: [(&str, Edit); 6] = [
+    let forbidden: [(&str, Edit); 9] = [
         ("label", |pod| pod["metadata"]["labels"] = json!({})),
         ("choose a pod's node", |pod| pod["spec"]["nodeName"] = json!("node-1")),
         ("share the host's", |pod| pod["spec"]["hostNetwork"] = json!(true)),
@@ -62,6 +62,15 @@ pub async fn the_account_can_do_no_more_than_it_needs(cluster: Arc<Cluster>) -> 
         }),
         ("privileged", |pod| {
             pod["spec"]["containers"][0]["securityContext"]["allowPrivilegeEscalation"] = json!(true);
+        }),
+        ("privileged", |pod| {
+            pod["spec"]["containers"][0]["securityContext"]["capabilities"] = json!({"add": ["SYS_ADMIN"]});
+        }),
+        ("init containers", |pod| {
+            pod["spec"]["initContainers"] = json!([{"name": "first", "image": "a"}]);
+        }),
+        ("ports of the host", |pod| {
+            pod["spec"]["containers"][0]["ports"] = json!([{"containerPort": 80, "hostPort": 80}]);
         }),
     ];
     for (why, edit) in forbidden {

@@ -135,7 +135,7 @@ fn what_is_wrong_with_cdi_and_the_storage_is_found() {
         (Doubtful, "v1.61.3 is older", "update CDI to 1.62", |facts| {
             facts.cdis = Ok(one(&json!({"status": {"observedVersion": "v1.61.3"}})));
         }),
-        (Doubtful, "cannot be read: devel", "kubectl get cdi -A", |facts| {
+        (Doubtful, "cannot be read: devel", "kubectl get cdi -o yaml", |facts| {
             facts.cdis = Ok(one(&json!({"status": {"observedVersion": "devel"}})));
         }),
         (
@@ -260,7 +260,7 @@ fn what_is_wrong_with_namespaces_and_vms_is_found() {
 #[test]
 fn what_cannot_be_read_is_said_and_nothing_is_claimed_of_it() {
     let no = || "cannot list it (HTTP 403)".to_owned();
-    let hidden: [Edit; 10] = [
+    let hidden: [Edit; 11] = [
         |facts| facts.kubevirts = Err(String::new()),
         |facts| facts.cdis = Err(String::new()),
         |facts| facts.cdi_configs = Err(String::new()),
@@ -270,6 +270,7 @@ fn what_cannot_be_read_is_said_and_nothing_is_claimed_of_it() {
         |facts| facts.vms = Err(String::new()),
         |facts| facts.vmis = Err(String::new()),
         |facts| facts.deployments = Err(String::new()),
+        |facts| facts.leases = Err(String::new()),
         |facts| {
             facts
                 .resources

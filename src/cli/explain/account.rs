@@ -4,17 +4,19 @@ use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;
 
 use super::Scene;
+use super::scheduler::BY_NODE;
 use crate::api::{
-    ClaimPhase, DataVolumePhase, Event, Pod, Scheduled, View as _, VirtualMachine, VirtualMachineInstance,
+    ClaimPhase, DataVolumePhase, Event, Pod, Scheduled, View as _, VirtualMachine, VirtualMachineInstance, VmiPhase,
 };
 use crate::claim::Path;
 use crate::decide::{Action, Decision, Settings, Turn, decide, turn};
-use crate::diagnose::{Diagnosis, Finding, diagnose};
+use crate::diagnose::{self, Diagnosis, Finding, diagnose};
+use crate::lifecycle::State;
 use crate::name::{DOMAIN, Key, pod_name};
 use crate::observe::{Disk, Observed};
 use crate::placement::Refusal;
 use crate::policy;
-use crate::reason::{Reason, Whom};
+use crate::reason::{Reason, Trouble, Whom};
 
 /// What is to be said of one subject.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -28,6 +30,9 @@ pub struct Account {
     pub kind: &'static str,
     /// Where in its life it is ([`crate::lifecycle::State`]).
     pub state: String,
+    /// The same as KubeVirt says it.
+    #[serde(skip)]
+    pub shown_state: String,
     /// The decision's action.
     pub action: String,
     /// The decision's reason.
@@ -128,6 +133,7 @@ impl Account {
             kind: if scene.index.vm(subject).is_some() { "vm" } else { "vmi" },
             name: &subject.name,
             pod: &pod,
+            whole: scene.index.forbidden().is_empty(),
         };
         let (cause, message, next) = match diagnosis.cause(decision.reason) {
             Some(finding) => (
@@ -141,11 +147,29 @@ impl Account {
                 decision.reason.next(whom, &decision.about),
             ),
         };
+        // The launcher is a consumer, too: it is fine as soon as it has a node.
+        // The verdict is on a pod that asks for what the VM does.
+        let of_vm = match diagnosis.cause(decision.reason) {
+            Some(finding) => finding.trouble == Trouble::LauncherUnschedulable,
+            None => decision.reason == Reason::Unschedulable,
+        };
+        let message = match diagnose::node_wishes(&scene.index, subject) {
+            Some(wishes) if of_vm && message.contains(BY_NODE) => format!("{message}; the VM asks for {wishes}"),
+            _ => message,
+        };
+        let waits = decision.reason == Reason::LauncherPresent && observed.claims().any(|claim| claim.needs);
         let held = observed.namespace_terminating.then(|| held(scene, subject)).flatten();
         let (message, next) = match (unreadable(scene, subject), &held) {
             (Some(words), _) if decision.reason == Reason::NotAskedFor => {
                 (format!("{message}: {words}"), Reason::OptedOut.next(whom, ""))
             }
+            (None, None) if waits && diagnosis.findings.is_empty() => (
+                format!("{message}, and a disk waits for the node that it gets"),
+                format!(
+                    "wait; if nothing comes: kubectl describe pods -l vm.kubevirt.io/name={} -n {}",
+                    subject.name, subject.namespace
+                ),
+            ),
             (_, Some(words)) => (
                 format!("its Namespace is being deleted, and something holds it: {words}"),
                 format!(
@@ -163,6 +187,7 @@ impl Account {
                 _ => VirtualMachineInstance::KIND,
             },
             state: format!("{:?}", observed.state),
+            shown_state: shown_state(scene, subject, observed.state),
             action: format!("{:?}", decision.action),
             reason: decision.reason.name(),
             message,
@@ -170,7 +195,7 @@ impl Account {
             pod: own_pod(scene, &observed),
             disks: observed.disks.iter().map(|disk| of_disk(disk, &diagnosis)).collect(),
             cause,
-            fine: diagnosis.findings.is_empty() && decision.reason.fine() && held.is_none(),
+            fine: diagnosis.findings.is_empty() && decision.reason.fine() && held.is_none() && !waits,
             pods: pods(scene, &observed),
             diagnosis: diagnosis.findings.iter().map(Wrong::of).collect(),
         }
@@ -184,6 +209,15 @@ impl Wrong {
             message: finding.message(),
             disk: (!finding.disk.is_empty()).then(|| finding.disk.to_string()),
         }
+    }
+}
+
+/// What a person calls the state: a VM does not run yet whose VMI is `Scheduling`, though KubeVirt is at it.
+fn shown_state(scene: &Scene, subject: &Key, state: State) -> String {
+    let phase = scene.index.vmi(subject).map(|vmi| vmi.phase());
+    match phase.filter(|_| state == State::Running) {
+        Some(phase @ (VmiPhase::Scheduling | VmiPhase::Scheduled)) => format!("{phase:?}"),
+        _ => format!("{state:?}"),
     }
 }
 
@@ -206,8 +240,8 @@ fn held(scene: &Scene, subject: &Key) -> Option<String> {
     namespace.held_by().map(str::to_owned)
 }
 
-/// The controller's last word, where only it can know: what we would have made has been refused, or given up. Its Events
-/// carry the decision as an annotation.
+/// The controller's last word, where only it can know: what we would have made has been refused, or given up, or comes
+/// later because the one before has ended. Its Events carry the decision as an annotation.
 fn told(scene: &Scene, observed: &Observed, decision: Decision) -> Decision {
     if decision.reason != Reason::FirstConsumerNeeded {
         return decision;
@@ -228,6 +262,7 @@ fn told(scene: &Scene, observed: &Observed, decision: Decision) -> Decision {
     let (action, reason) = match last.and_then(reason).as_deref() {
         Some("CreateRefused") => (Action::Wait, Reason::CreateRefused),
         Some("GaveUp") => (Action::None, Reason::GaveUp),
+        Some("PodFinished") => (Action::Wait, Reason::BackingOff),
         _ => return decision,
     };
     // The note is the reason's text and what it speaks of.

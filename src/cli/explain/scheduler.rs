@@ -11,6 +11,9 @@ pub(super) struct Verdict<'a> {
     pub behind: &'a str,
 }
 
+/// How the scheduler says that a node is not one that the pod asks for (kube-scheduler `nodeaffinity/node_affinity.go`).
+pub(super) const BY_NODE: &str = "didn't match Pod's node affinity/selector";
+
 /// Takes a text with a verdict apart (kube-scheduler `framework/types.go`: `FitError`): `0/4 nodes are available: 2 ...,
 /// 2 .... preemption: ...`. `None` if there is none in it.
 pub(super) fn verdict(text: &str) -> Option<Verdict<'_>> {
@@ -55,10 +58,7 @@ fn translated(why: &str) -> String {
             "had volume node affinity conflict",
             "a disk cannot be reached from there",
         ),
-        (
-            "didn't match Pod's node affinity/selector",
-            "lacks what the pod asks for (node selector or affinity)",
-        ),
+        (BY_NODE, "lacks what the pod asks for (node selector or affinity)"),
         (
             "didn't match pod anti-affinity rules",
             "a pod is there that it must not run beside",

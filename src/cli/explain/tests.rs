@@ -150,6 +150,15 @@ fn what_only_the_controller_knows_comes_from_its_last_event() {
     assert_eq!(reason(&[&refused]), ["Wait", "CreateRefused", quota]);
     assert_eq!(reason(&[&refused, &made])[1], "FirstConsumerNeeded");
     assert_eq!(reason(&[&given_up, &made, &refused])[..2], ["None", "GaveUp"]);
+    let ended = event(
+        "FirstConsumerDeleted",
+        "PodFinished",
+        "Deleted pod x: the pod has ended",
+        40,
+    );
+    assert_eq!(reason(&[&ended, &made])[..2], ["Wait", "BackingOff"]);
+    let another = event("FirstConsumerCreated", "FirstConsumerNeeded", "Created pod x", 50);
+    assert_eq!(reason(&[&ended, &another])[1], "FirstConsumerNeeded");
     let stranger = refused.replace("\"first-consumer\"", "\"somebody\"");
     assert_eq!(reason(&[&stranger])[1], "FirstConsumerNeeded");
     let earlier_life = refused.replace("\"uid\":\"vm\"", "\"uid\":\"before\"");
@@ -187,6 +196,53 @@ fn what_may_not_be_read_is_left_out_and_told() {
         found.remarks,
         ["you may not read storageclasses: what only they tell is left out"]
     );
+}
+
+/// What a container says when it ends is anybody's text.
+#[test]
+fn what_the_cluster_says_makes_no_line_and_moves_no_cursor() {
+    let words = "gone\nCause:  Nothing\u{1b}[2J\r\tNext:   stop looking";
+    let refused = event("FirstConsumerRefused", "CreateRefused", words, 10);
+    let text = vm("ns", "db", true) + &refused;
+    for found in [told(&text, "vm/db"), told(&text, "-n ns")] {
+        assert!(found.text.contains("gone"), "{}", found.text);
+        let odd = |c: char| c.is_control() && c != '\n';
+        assert!(!found.text.contains(odd), "{:?}", found.text);
+        let causes = found.text.lines().filter(|line| line.starts_with("Cause:"));
+        assert!(causes.count() <= 1, "{}", found.text);
+    }
+}
+
+/// The launcher is a consumer, but as long as it has no node the disk waits.
+#[test]
+fn a_launcher_without_a_node_is_waited_for() {
+    let launcher = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "virt-launcher-db-x",
+        "namespace": "ns", "uid": "pod", "creationTimestamp": at(590).to_string(),
+        "labels": {"kubevirt.io": "virt-launcher", "kubevirt.io/created-by": "vmi"},
+        "ownerReferences": [{"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance", "name": "db",
+            "uid": "vmi", "controller": true}]}, "status": {"phase": "Pending"}});
+    let vmi = json!({"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance", "metadata": {"name": "db",
+        "namespace": "ns", "uid": "vmi", "ownerReferences": [{"apiVersion": "kubevirt.io/v1",
+            "kind": "VirtualMachine", "name": "db", "uid": "vm", "controller": true}]},
+        "spec": {"domain": {}, "volumes": [{"name": "root", "dataVolume": {"name": "db-root"}}]}});
+    let text = vm("ns", "db", true) + &vmi.to_string() + &launcher.to_string();
+    let found = told(&text, "vm/db");
+    let words = found.text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let waits = words.contains("Cause: LauncherPresent: ") && words.contains("a disk waits for the node");
+    assert!(waits && found.code == 1, "{}", found.text);
+    let next = "kubectl describe pods -l vm.kubevirt.io/name=db -n ns";
+    assert!(found.text.contains(next), "{}", found.text);
+    assert!(told(&text, "-n ns").text.contains("LauncherPresent"));
+}
+
+/// As with `kubectl get`.
+#[test]
+fn all_namespaces_are_more_than_one() {
+    let text = vm("a", "one", true) + &vm("b", "two", true);
+    for words in ["-A -n b", "-A"] {
+        let found = told(&text, words).text;
+        assert!(found.starts_with("NAMESPACE ") && found.contains("vm/one"), "{found}");
+    }
 }
 
 /// A VM that is being deleted is fine, until its Namespace cannot go.

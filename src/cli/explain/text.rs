@@ -2,7 +2,7 @@
 
 use super::account::{Account, DiskAccount};
 use super::scheduler::verdict;
-use crate::cli::layout::{WIDTH, cut, paint, push, unbroken, width, wrapped};
+use crate::cli::layout::{WIDTH, cut, paint, plain, push, unbroken, width, wrapped};
 
 /// Trees, with an empty line between them.
 pub(super) fn trees(accounts: &[Account], colour: bool) -> String {
@@ -16,7 +16,11 @@ pub(super) fn trees(accounts: &[Account], colour: bool) -> String {
 /// The subject, its disks and what each waits for, the pods, and then the one cause and the one next step.
 fn tree(account: &Account, colour: bool) -> String {
     let kind = short(account);
-    let mut text = format!("{kind}/{} in {}: {}\n", account.name, account.namespace, account.state);
+    let mut text = format!(
+        "{kind}/{} in {}: {}",
+        account.name, account.namespace, account.shown_state
+    );
+    text = plain(&text) + "\n";
     let disks = account
         .disks
         .iter()
@@ -106,10 +110,11 @@ pub(super) fn table(accounts: &[Account], namespaces: bool, headers: bool) -> St
         [
             account.namespace.clone(),
             name,
-            account.state.clone(),
-            account.cause.clone(),
+            account.shown_state.clone(),
+            account.cause.to_owned(),
             account.message.clone(),
         ]
+        .map(|cell| plain(&cell))
     };
     let rows: Vec<[String; 5]> = headers
         .then_some(heading)

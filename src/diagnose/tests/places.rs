@@ -268,6 +268,14 @@ pub(super) const TABLE: &[Row] = &[
     ),
     (
         Trouble::LauncherUnschedulable,
+        "gated",
+        "",
+        |w| w.launcher(&gated(0)),
+        "pod virt-launcher-db: scheduling gates hold it: mine",
+        &[("young", |w| w.now = at(29))],
+    ),
+    (
+        Trouble::LauncherUnschedulable,
         "real",
         "",
         |w| w.launcher(&unschedulable("0/2 nodes", 0)),

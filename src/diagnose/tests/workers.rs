@@ -61,6 +61,14 @@ pub(super) const TABLE: &[Row] = &[
     ),
     (
         Trouble::WorkerUnschedulable,
+        "gated",
+        "root",
+        |w| w.worker(&gated(0)),
+        "pod importer-root: scheduling gates hold it: mine",
+        &[("young", |w| w.now = at(9))],
+    ),
+    (
+        Trouble::WorkerUnschedulable,
         "importer",
         "root",
         |w| w.worker(&unschedulable("0/2 nodes", 0)),

@@ -255,6 +255,11 @@ pub(super) fn unschedulable(words: &str, since: i64) -> Value {
         "message": words, "lastTransitionTime": at(since).to_string()}]}})
 }
 
+pub(super) fn gated(since: i64) -> Value {
+    json!({"spec": {"schedulingGates": [{"name": "mine"}]}, "status": {"conditions": [{"type": "PodScheduled",
+        "status": "False", "reason": "SchedulingGated", "lastTransitionTime": at(since).to_string()}]}})
+}
+
 pub(super) fn crashing(restarts: u32, waiting: &str) -> Value {
     json!({"status": {"phase": "Running", "containerStatuses": [{"restartCount": restarts,
         "state": {"waiting": {"reason": waiting, "message": "back-off"}},

@@ -68,16 +68,21 @@ pub(super) fn installations(facts: &Facts) -> Vec<Finding> {
         several => rivals(several, &facts.controllers),
     }];
     let homes: BTreeSet<&str> = deployments.iter().map(|found| &*found.meta().namespace).collect();
-    if let Ok(leases) = read("Leases", &facts.leases) {
-        let strange = leases.iter().filter(|lease| !homes.contains(&*lease.meta().namespace));
-        findings.extend(strange.filter_map(|lease| {
-            let namespace = &lease.meta().namespace;
-            let holder = lease.holder()?;
-            Some(Finding::doubtful(
-                format!("{holder} holds the Lease of a controller in {namespace}, where there is no Deployment of it"),
-                format!("if nothing runs there, delete it: kubectl delete lease/{LEASE} -n {namespace}"),
-            ))
-        }));
+    match read("Leases", &facts.leases) {
+        Err(finding) => findings.push(finding),
+        Ok(leases) => {
+            let strange = leases.iter().filter(|lease| !homes.contains(&*lease.meta().namespace));
+            findings.extend(strange.filter_map(|lease| {
+                let namespace = &lease.meta().namespace;
+                let holder = lease.holder()?;
+                Some(Finding::doubtful(
+                    format!(
+                        "{holder} holds the Lease of a controller in {namespace}, where there is no Deployment of it"
+                    ),
+                    format!("if nothing runs there, delete it: kubectl delete lease/{LEASE} -n {namespace}"),
+                ))
+            }));
+        }
     }
     findings
 }

@@ -81,11 +81,12 @@ fn version(supported: Supported, running: Option<&str>) -> Finding {
             Some(text) => format!("the version of {name} cannot be read: {text}"),
             None => format!("{name} does not say its version yet"),
         };
-        let kind = if supported == KUBEVIRT { "kubevirt" } else { "cdi" };
-        return Finding::doubtful(
-            text,
-            format!("see whether its operator runs: kubectl get {kind} -A -o yaml"),
-        );
+        let hint = match supported {
+            KUBEVIRT => "see whether its operator runs: kubectl get kubevirt -A -o yaml",
+            CDI => "see whether its operator runs: kubectl get cdi -o yaml",
+            _ => "see what it says of itself: kubectl version",
+        };
+        return Finding::doubtful(text, hint);
     };
     if supported.has(minor) {
         Finding::fine(format!("version {text}"))
