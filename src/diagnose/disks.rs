@@ -212,7 +212,8 @@ pub(super) fn populator_silent(case: &Case, disk: &Disk) -> Option<Suspicion> {
     let phase = claim.data_volume.as_ref()?.phase;
     let about = format!("{} from {} {}", disk.name, source.kind, source.name);
     let suspicion = Suspicion::of(Trouble::PopulatorSilent, &disk.name, about, "");
-    let since = Since::Told(object.meta().creation_timestamp);
+    // The phase lags the claim: after a node was given back it is another in a moment.
+    let since = Since::Seen(object.meta().creation_timestamp);
     (phase == DataVolumePhase::Pending && !claim.placed).then(|| suspicion.lasting(since, POPULATOR))
 }
 

@@ -262,6 +262,32 @@ fn a_scheduler_is_not_silent_the_moment_that_the_volume_is_there() {
     assert!(silent(&bound, 331));
 }
 
+/// A provisioner gives the node of an old claim back: CDI asks for another consumer a moment later.
+#[test]
+fn a_populator_is_not_silent_the_moment_that_a_node_is_given_back() {
+    let mut onsets = Onsets::default();
+    let mut world = World::new();
+    world.pending("root");
+    world.set("dv-root", &json!({"status": {"phase": "Pending"}}));
+    let source = json!({"apiGroup": "example.com", "kind": "Backup", "name": "night"});
+    world.set("root", &json!({"spec": {"dataSourceRef": source}}));
+    let placed = world.clone();
+    world.unplaced("root");
+    world.set("dv-root", &json!({"status": {"phase": "Pending"}}));
+    let mut silent = |world: &World, seconds| {
+        let world = World {
+            now: at(seconds),
+            ..world.clone()
+        };
+        let found = world.look(Some(&mut onsets)).findings;
+        found.iter().any(|found| found.trouble == Trouble::PopulatorSilent)
+    };
+    assert!(!silent(&placed, 3600));
+    assert!(!silent(&world, 3601));
+    assert!(!silent(&world, 3900));
+    assert!(silent(&world, 3901));
+}
+
 #[test]
 fn a_claim_may_be_missing_for_a_minute() {
     let mut onsets = Onsets::default();
