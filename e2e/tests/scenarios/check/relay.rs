@@ -54,7 +54,8 @@ impl Relay {
 
     /// From now on it says this version.
     pub fn says(&self, version: &str) {
-        *self.version.lock().unwrap_or_else(PoisonError::into_inner) = version.to_owned();
+        let mut said = self.version.lock().unwrap_or_else(PoisonError::into_inner);
+        version.clone_into(&mut said);
     }
 }
 
