@@ -1,5 +1,7 @@
 //! Each row: what triggers it, what just does not, and the stories that need a history.
 
+mod combinations;
+mod listed;
 mod rivals;
 mod row_7;
 mod row_8;
