@@ -3,15 +3,13 @@
 use serde_json::{Value, json};
 
 use super::situation::*;
+use crate::api::PersistentVolumeClaim;
+use crate::name::Key;
 
 /// A volume, and its claim in the class `late`, bound.
 fn add(s: &mut Situation, volume: &Value) {
     s.add_volume(volume);
     s.claim(&bound(claim("more", "late")));
-}
-
-fn template(s: &mut Situation, edit: fn(&mut Value)) {
-    s.edit_vm(|vm| edit(&mut vm["spec"]["template"]));
 }
 
 fn tpm(s: &mut Situation, tpm: &Value) {
@@ -45,7 +43,7 @@ const TABLE: &[(&str, Setup, &[&str])] = &[
             add(
                 s,
                 &json!({"name": "more", "persistentVolumeClaim": {"claimName": "more"}}),
-            )
+            );
         },
         &["more"],
     ),
@@ -76,7 +74,7 @@ const TABLE: &[(&str, Setup, &[&str])] = &[
             add(
                 s,
                 &json!({"name": "more", "dataVolume": {"name": "more", "hotpluggable": true}}),
-            )
+            );
         },
         &["more"],
     ),
@@ -102,15 +100,15 @@ const TABLE: &[(&str, Setup, &[&str])] = &[
             add(
                 s,
                 &json!({"name": "more", "memoryDump": {"claimName": "more", "hotpluggable": true}}),
-            )
+            );
         },
         &[],
     ),
     (
         "not: a utility volume",
         |s| {
-            template(s, |t| {
-                t["spec"]["utilityVolumes"] = json!([{"name": "more", "claimName": "more"}])
+            s.edit_vm(|vm| {
+                vm["spec"]["template"]["spec"]["utilityVolumes"] = json!([{"name": "more", "claimName": "more"}]);
             });
             s.claim(&bound(claim("more", "late")));
         },
@@ -247,5 +245,12 @@ fn the_pod_lists_what_the_launcher_will_list() {
             .map(|volume| volume["persistentVolumeClaim"]["claimName"].as_str().expect("a claim"));
         let expected = ["root", "data"].into_iter().chain(beside.iter().copied());
         assert!(listed.clone().eq(expected), "{name}: {:?}", listed.collect::<Vec<_>>());
+        for claim in *beside {
+            let changed = s.index.delete::<PersistentVolumeClaim>(&Key::new(NAMESPACE, claim));
+            assert!(
+                changed.contains(&Situation::subject()),
+                "{name}: nobody hears of {claim}"
+            );
+        }
     }
 }
