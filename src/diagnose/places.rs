@@ -84,7 +84,8 @@ pub(super) fn pod_held(case: &Case) -> Option<Suspicion> {
 }
 
 /// Our pod or a launcher has no word from the scheduler that it asks for. A node that was chosen for one of its claims is
-/// a word: the rest comes when the volumes are there (Kubernetes `volumebinding/volume_binding.go`: `PreBind`).
+/// a word: the rest comes when the volumes are there (Kubernetes `volumebinding/volume_binding.go`: `PreBind`), and a
+/// moment later than them.
 pub(super) fn scheduler_silent(case: &Case) -> Option<Suspicion> {
     let lost = |claim: &Claim| case.watched.is_some_and(|watched| watched.lost(&claim.uid) > 0);
     let listing = case.observed.listed();
@@ -96,7 +97,7 @@ pub(super) fn scheduler_silent(case: &Case) -> Option<Suspicion> {
     let (name, scheduler) = (&pod.meta().name, pod.scheduler());
     let about = format!("pod {name} asks for {scheduler}");
     let suspicion = Suspicion::of(Trouble::SchedulerSilent, "", about, scheduler);
-    Some(suspicion.lasting(Since::Told(pod.meta().creation_timestamp), HALF_MINUTE))
+    Some(suspicion.lasting(Since::Seen(pod.meta().creation_timestamp), HALF_MINUTE))
 }
 
 /// Our pod or a launcher has a node, and a late claim that it lists has none: delayed binding is the scheduler's work,

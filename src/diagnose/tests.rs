@@ -230,11 +230,36 @@ fn a_scheduler_that_has_chosen_before_is_not_silent() {
         }
         world.unplaced("root");
         world.own_pod(&json!({}));
+        world.look(Some(&mut onsets));
+        world.now = at(3630);
         let found = world.look(Some(&mut onsets)).findings;
         found.iter().any(|found| found.trouble == Trouble::SchedulerSilent)
     };
     assert!(told(false));
     assert!(!told(true));
+}
+
+/// The scheduler says that the pod has its node a moment after the volume is there, for which the pod may have waited
+/// long.
+#[test]
+fn a_scheduler_is_not_silent_the_moment_that_the_volume_is_there() {
+    let mut onsets = Onsets::default();
+    let mut world = World::new();
+    world.own_pod(&json!({}));
+    let bound = world.clone();
+    world.pending("root");
+    let mut silent = |world: &World, seconds| {
+        let world = World {
+            now: at(seconds),
+            ..world.clone()
+        };
+        let found = world.look(Some(&mut onsets)).findings;
+        found.iter().any(|found| found.trouble == Trouble::SchedulerSilent)
+    };
+    assert!(!silent(&world, 300));
+    assert!(!silent(&bound, 301));
+    assert!(!silent(&bound, 330));
+    assert!(silent(&bound, 331));
 }
 
 #[test]

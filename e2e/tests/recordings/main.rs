@@ -24,7 +24,10 @@ use states::{Collector, Line, States, difference, reached};
 use std::{
     path::{Path, PathBuf},
     process::ExitCode,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 use story::{Act, Step};
@@ -84,22 +87,33 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    let compared = Arc::new((AtomicUsize::new(0), AtomicUsize::new(0)));
     let mut suite = Suite::default().side_by_side(files.len());
     for file in files {
         let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let test = name.clone();
+        let (test, compared) = (name.clone(), Arc::clone(&compared));
         suite = suite.shared(&name, async move |cluster: Arc<Cluster>| {
             let mut failed = Vec::new();
             for attempt in 1..=ATTEMPTS {
                 match replay(&cluster, &file, &test, attempt).await {
-                    Ok(()) => return Ok(()),
+                    Ok(states) => {
+                        compared.0.fetch_add(1, Ordering::Relaxed);
+                        compared.1.fetch_add(states, Ordering::Relaxed);
+                        return Ok(());
+                    }
                     Err(error) => failed.push(format!("attempt {attempt}: {error:#}")),
                 }
             }
             bail!(failed.join("\n"))
         });
     }
-    suite.run(start)
+    let code = suite.run(start);
+    println!(
+        "{} recordings replayed on a control plane, {} states compared",
+        compared.0.load(Ordering::Relaxed),
+        compared.1.load(Ordering::Relaxed)
+    );
+    code
 }
 
 fn recordings() -> Result<Vec<PathBuf>> {
@@ -138,7 +152,8 @@ fn api(client: &Client, namespace: &str, kind: &str) -> Result<Api<DynamicObject
     Ok(Api::namespaced_with(client.clone(), namespace, &resource))
 }
 
-async fn replay(cluster: &Cluster, file: &Path, name: &str, attempt: usize) -> Result<()> {
+/// Returns how many states were the same.
+async fn replay(cluster: &Cluster, file: &Path, name: &str, attempt: usize) -> Result<usize> {
     let text = std::fs::read_to_string(file)?;
     let lines: Vec<Line> = text.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
     let recorded = Collector::of(name, &lines);
@@ -164,7 +179,7 @@ async fn replay(cluster: &Cluster, file: &Path, name: &str, attempt: usize) -> R
     }
     let difference = difference(&recorded, &replayed);
     ensure!(difference.is_empty(), "more happened than was recorded:\n{difference}");
-    Ok(())
+    Ok(recorded.values().map(Vec::len).sum())
 }
 
 async fn perform(client: &Client, namespace: &str, act: Act) -> Result<()> {

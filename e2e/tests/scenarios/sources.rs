@@ -1,4 +1,5 @@
-//! Every source that a disk can be filled from, on both paths, in every volume mode and access mode.
+//! Every source that a disk can be filled from, on both paths, each in all of a path's shapes: between them they have both
+//! volume modes and all access modes.
 
 use std::sync::Arc;
 
@@ -83,23 +84,19 @@ fn disk(name: &str, source: &Value, (class, legacy, volume_mode, access_mode): S
     disk
 }
 
-/// Two disks a source, in turn of all shapes that it can have.
+/// A VM a source, with a disk of each shape that it can have.
 fn vms(shapes: [Shape; 3]) -> Vec<Vm> {
-    let with_disks = |(number, (name, source)): (usize, (&'static str, Value))| {
+    let with_disks = |(name, source): (&'static str, Value)| {
         // What somebody else's populator fills needs a CSI driver.
         let shapes = shapes
             .iter()
             .filter(|(class, ..)| name != "external" || *class == CSI_CLASS);
-        let turn = shapes.cycle().skip(number);
-        let vm = ["root", "data"]
-            .into_iter()
-            .zip(turn)
-            .fold(Vm::halted(name), |vm, (volume, shape)| {
-                vm.data_volume(disk(&format!("{name}-{volume}"), &source, *shape))
-            });
+        let vm = shapes.enumerate().fold(Vm::halted(name), |vm, (number, shape)| {
+            vm.data_volume(disk(&format!("{name}-{number}"), &source, *shape))
+        });
         vm.provision("true")
     };
-    sources().into_iter().enumerate().map(with_disks).collect()
+    sources().into_iter().map(with_disks).collect()
 }
 
 /// Images of both classes, a snapshot and a DataSource.
@@ -137,7 +134,7 @@ pub async fn populator_path(cluster: Arc<Cluster>) -> Result<()> {
     let scene = every_source(cluster, "sources-populator", THROUGH_PRIMES, path).await?;
     // The driver copies what is its own.
     for (disk, how) in [("clone", "copy"), ("clone-csi", "csi-clone"), ("snapshot", "snapshot")] {
-        let claim = scene.claim(&format!("{disk}-root")).await?.context("no claim")?;
+        let claim = scene.claim(&format!("{disk}-0")).await?.context("no claim")?;
         ensure!(
             claim.annotations()["cdi.kubevirt.io/cloneType"] == how,
             "{disk} was not a {how}"

@@ -3,19 +3,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
+use first_consumer::quantity::Quantity;
 use first_consumer_e2e::cluster::Cluster;
 use first_consumer_e2e::objects::{LOCAL_PATH, Vm, policy_against_us};
 use first_consumer_e2e::scene::{Requests, SERVED_ONCE, Scene};
 use kube::api::{Patch, PatchParams};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::by_hand::ByHand;
+use super::{doubling, field, listed};
 
-/// Who may not have a pod hears the API server's words once, and gets it when the quota allows.
+/// Who may not have a pod hears the API server's words once, and gets it when the quota allows: with the requests and
+/// the limits of the launcher, which such a quota asks for.
 pub async fn c36_a_quota_refuses_it(cluster: Arc<Cluster>) -> Result<()> {
     let mut scene = Scene::without_controller(cluster, "c36").await?;
-    let quota = |memory: &str| json!({"spec": {"hard": {"requests.memory": memory}}});
+    let quota = |memory: &str| json!({"spec": {"hard": {"requests.memory": memory, "limits.memory": "64Gi"}}});
     let mut small = quota("1Gi");
     small["apiVersion"] = json!("v1");
     small["kind"] = json!("ResourceQuota");
@@ -33,19 +36,64 @@ pub async fn c36_a_quota_refuses_it(cluster: Arc<Cluster>) -> Result<()> {
     scene.one_node(&["db-root".into(), "db-data".into()]).await?;
     scene.wait_no_own_pod().await?;
     ensure!(scene.events("FirstConsumerRefused").await?.len() == 1);
+    let made = scene.wait_made_pod().await?;
+    for resources in ["requests", "limits"] {
+        let memory = field(&made, &format!("/spec/containers/0/resources/{resources}/memory"))?;
+        let memory: Quantity = memory.as_str().context("no text")?.parse()?;
+        ensure!(memory > "4Gi".parse()?, "{resources}: {memory}");
+    }
     Ok(())
 }
 
-/// It passes the restricted profile; who is refused all the same hears why.
+/// Who is refused asks again at growing distances, whatever refuses (a policy of C37 as well), and says so once; when
+/// the quota changes, at once.
+pub async fn c36_refusals_at_growing_distances() -> Result<()> {
+    let scene = ByHand::new().await?;
+    scene
+        .create(
+            json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "small"},
+            "spec": {"hard": {"requests.memory": "1Gi"}}}),
+        )
+        .await?;
+    let full = || Some("exceeded quota: small".to_owned());
+    scene.api.admission(Some(Box::new(move |_| full())));
+    scene.disk("root", "WaitForFirstConsumer", &json!({})).await?;
+    let vm = Vm::halted("db").existing_disk("root").provision("true");
+    scene.create(vm.object()).await?;
+    scene.advance(Duration::from_mins(30)).await;
+    doubling(&scene.gaps())?;
+    ensure!(scene.told("FirstConsumerRefused").len() == 1 && scene.made() == 0);
+    scene.api.admission(None);
+    let raised = json!({"hard": {"requests.memory": "64Gi"}});
+    scene.patch_status("v1", "ResourceQuota", "small", &raised).await?;
+    scene.advance(Duration::from_secs(2)).await;
+    ensure!(scene.made() == 1, "not at once");
+    Ok(())
+}
+
+/// It passes the restricted profile, whatever the VM's own pod would need; who is refused all the same hears why. (That
+/// refusals grow apart is shown for C36.)
 pub async fn c37_pod_security(cluster: Arc<Cluster>) -> Result<()> {
     let scene = Scene::new(cluster, "c37").await?;
     let enforce = json!({"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}});
     kube::Api::<k8s_openapi::api::core::v1::Namespace>::all(scene.client())
         .patch("c37", &PatchParams::default(), &Patch::Merge(&enforce))
         .await?;
-    // A setting that the profile forbids is the launcher's business and left out.
+    // The launcher would mount a folder of the node, which the profile forbids: left out.
     let vm = Vm::halted("db").two_disks(LOCAL_PATH).provision("true");
-    scene.create(vm.object()).await?;
+    let mut with_folder = vm.object();
+    let spec = &mut with_folder["spec"]["template"]["spec"];
+    let disk = json!({"name": "folder", "disk": {"bus": "virtio"}});
+    let volume = json!({"name": "folder", "hostDisk": {"path": "/data/disk.img", "type": "Disk"}});
+    for (list, item) in [("/domain/devices/disks", disk), ("/volumes", volume)] {
+        let list = spec.pointer_mut(list).and_then(Value::as_array_mut);
+        list.context("no such list")?.push(item);
+    }
+    scene.create(with_folder).await?;
+    let made = scene.wait_made_pod().await?;
+    ensure!(listed(&made) == vm.claims());
+    let volumes = field(&made, "/spec/volumes")?;
+    ensure!(volumes.as_array().map(Vec::len) == Some(2), "{volumes}");
     scene.one_node(&vm.claims()).await?;
     scene.wait_no_own_pod().await?;
     ensure!(scene.events("FirstConsumerRefused").await?.is_empty());

@@ -142,6 +142,16 @@ impl ByHand {
             .count()
     }
 
+    /// Seconds between our attempts to create a pod, refused ones too.
+    pub fn gaps(&self) -> Vec<i64> {
+        let calls = self.calls();
+        let times: Vec<_> = calls.of("create", "pods").iter().map(|call| call.received).collect();
+        times
+            .windows(2)
+            .map(|pair| pair[1].duration_since(pair[0]).as_secs())
+            .collect()
+    }
+
     /// What an Event of this reason says on the VM `db`, each once.
     pub fn told(&self, reason: &str) -> Vec<String> {
         let events = self.events_on("db").into_iter();

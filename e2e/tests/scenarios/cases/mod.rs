@@ -37,6 +37,14 @@ fn field(pod: &Pod, pointer: &str) -> Result<Value> {
     pod.pointer(pointer).cloned().with_context(|| format!("no {pointer}"))
 }
 
+/// Fails unless these seconds begin with 10 and double up to 5 minutes, each with up to a fifth of jitter.
+fn doubling(gaps: &[i64]) -> Result<()> {
+    let expected = [10, 20, 40, 80, 160].into_iter().chain(std::iter::repeat(300));
+    let near = |(gap, expected): (&i64, i64)| (expected..=expected * 6 / 5 + 2).contains(gap);
+    ensure!(gaps.len() > 5 && gaps.iter().zip(expected).all(near), "{gaps:?}");
+    Ok(())
+}
+
 /// Fails unless none of these claims has a node.
 async fn no_node(scene: &Scene, claims: &[String]) -> Result<()> {
     for name in claims {

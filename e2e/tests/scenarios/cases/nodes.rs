@@ -15,10 +15,10 @@ use serde_json::json;
 use super::by_hand::ByHand;
 use super::{field, listed};
 
-fn disk_stuck(scene: &Scene) -> Vec<String> {
+fn told(scene: &Scene, reason: &str) -> Vec<String> {
     let events = scene.events_on("db").into_iter();
     events
-        .filter(|(reason, _, _)| reason == "DiskStuck")
+        .filter(|(found, _, _)| found == reason)
         .map(|(_, note, _)| note)
         .collect()
 }
@@ -46,6 +46,9 @@ pub async fn c44_no_node_yet() -> Result<()> {
     ensure!(limits["devices.kubevirt.io/kvm"] == "1", "{limits}");
     scene.advance(Duration::from_mins(20)).await;
     ensure!(scene.own_pods().await?[0].uid() == pod.uid());
+    let waits = told(&scene, "FirstConsumerWaiting");
+    let quoted = waits.iter().all(|note| note.contains("nodes are available"));
+    ensure!(waits.len() == 1 && quoted, "the scheduler's reason, once: {waits:?}");
     scene.add_node(&NodeSpec::new("late", "zone-a"))?;
     scene.wait_phase(&vm.claims(), "Succeeded").await?;
     scene.wait_no_own_pod().await?;
@@ -103,6 +106,36 @@ pub async fn c46_no_disk_space() -> Result<()> {
     scene.wait_phase(&vm.claims(), "Succeeded").await?;
     scene.wait_no_own_pod().await?;
     ensure!(made(&scene) == 2);
+    let told = told(&scene, "DiskStuck");
+    let [full, flips] = &told[..] else {
+        anyhow::bail!("not two words: {told:?}")
+    };
+    ensure!(
+        full.contains("not enough free space"),
+        "the provisioner's own words: {full}"
+    );
+    ensure!(flips.contains("again and again"), "{flips}");
+    Ok(())
+}
+
+/// CDI's own helper claim was given another node, where there was room: the disk is bound where its VM cannot run.
+pub async fn c46_bound_where_the_vm_cannot_run() -> Result<()> {
+    let scene = ByHand::new().await?;
+    scene.disk("root", "PendingPopulation", &json!({})).await?;
+    let vm = Vm::halted("db").existing_disk("root").provision("true");
+    let there = json!({"kubernetes.io/hostname": "node-1"});
+    scene.create(vm.spec("nodeSelector", there).object()).await?;
+    ensure!(scene.wait_node("root").await? == "node-1");
+    scene.wait_no_own_pod().await?;
+    scene.bind("root", "node-3").await?;
+    scene.phase("root", "Succeeded").await?;
+    scene.advance(Duration::from_mins(10)).await;
+    let told = scene.told("DiskStuck");
+    ensure!(
+        told.len() == 1 && told[0].contains("root on node-3"),
+        "the disk and its node: {told:?}"
+    );
+    ensure!(scene.made() == 1);
     Ok(())
 }
 
@@ -115,7 +148,7 @@ pub async fn c47_the_second_disk_is_impossible() -> Result<()> {
     scene.create(vm.object()).await?;
     scene.wait_bound("db-root").await?;
     scene.advance(Duration::from_mins(10)).await;
-    let told = disk_stuck(&scene);
+    let told = told(&scene, "DiskStuck");
     ensure!(told.len() == 1 && told[0].contains("db-data on node-1"), "{told:?}");
     scene
         .stand_ins

@@ -134,7 +134,8 @@ pub async fn c24_twenty_at_once(cluster: Arc<Cluster>) -> Result<()> {
     Ok(())
 }
 
-/// The annotation counts by its presence on the claim, whatever its value; without it the claim is like any other.
+/// The annotation counts by its presence on the claim, whatever its value; without it the claim is like any other,
+/// whatever its DataVolume says.
 pub async fn c15_immediate_binding_by_presence() -> Result<()> {
     let scene = ByHand::new().await?;
     let asked = json!({"metadata": {"annotations": {"cdi.kubevirt.io/storage.bind.immediate.requested": "false"}}});
@@ -147,7 +148,17 @@ pub async fn c15_immediate_binding_by_presence() -> Result<()> {
     let not = json!({"metadata": {"annotations": {"cdi.kubevirt.io/storage.bind.immediate.requested": null}}});
     scene.edit_claim("root", &not).await?;
     scene.phase("root", "PendingPopulation").await?;
-    scene.wait_made_pod().await.map(drop)
+    scene.wait_made_pod().await?;
+
+    scene.disk("other", "PendingPopulation", &json!({})).await?;
+    scene
+        .patch("cdi.kubevirt.io/v1beta1", "DataVolume", "other", &asked)
+        .await?;
+    let vm = Vm::halted("disagrees").existing_disk("other").provision("true");
+    scene.create(vm.object()).await?;
+    scene.wait_node("other").await?;
+    ensure!(scene.made() == 2);
+    Ok(())
 }
 
 /// A claim that somebody else's populator fills. Our pod goes when the claim has its node, however long the filling

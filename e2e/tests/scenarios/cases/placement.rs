@@ -2,11 +2,15 @@
 
 use std::sync::Arc;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use first_consumer_e2e::cluster::Cluster;
+use first_consumer_e2e::control_plane::wait_for;
 use first_consumer_e2e::objects::{LOCAL_PATH, Vm, data_volume};
-use first_consumer_e2e::scene::{Requests, SERVED_ONCE, Scene};
+use first_consumer_e2e::scene::{Requests, SERVED_ONCE, SOON, Scene};
 use first_consumer_e2e::stand_in::CSI_CLASS;
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt as _;
+use kube::api::ListParams;
 use serde_json::json;
 
 use super::{field, listed, no_node, served};
@@ -77,22 +81,41 @@ pub async fn c05_as_thick_as_the_vm(cluster: Arc<Cluster>) -> Result<()> {
     no_node(&scene, &huge.claims()).await
 }
 
-/// A VM that must not run beside its own kind: our pod has its labels, so it goes before the launcher is scheduled.
+/// A VM that must not run beside its own kind is started while our pod is still there (we were killed before we could
+/// delete it), with the VM's labels on the only node: it goes at once, and the launcher has its place.
 pub async fn c09_our_pod_does_not_repel_the_launcher(cluster: Arc<Cluster>) -> Result<()> {
-    let scene = Scene::new(cluster, "c09").await?;
-    scene
-        .cluster
-        .plane
-        .add_nodes(&[scene.own_node("only", "zone-own")])
-        .await?;
+    let mut scene = Scene::new(cluster, "c09").await?;
     let vm = Vm::halted("db").two_disks(CSI_CLASS).provision("true");
     let vm = scene
         .on_own_nodes(vm.label("app", "c09"))
         .away_from("c09", "kubernetes.io/hostname");
     scene.create(vm.object()).await?;
-    served(&scene, &vm).await?;
-    let node = scene.start_vm("db").await?;
-    ensure!(node == "c09-only", "{node}");
+    let pod = scene.wait_own_pod().await?;
+    let never = json!({"metadata": {"annotations": {"e2e.first-consumer.kubevirt.io/never-starts": "true"}}});
+    scene.patch("v1", "Pod", &pod.name_any(), &never).await?;
+    scene.kill_controller().await?;
+    scene
+        .cluster
+        .plane
+        .add_nodes(&[scene.own_node("only", "zone-own")])
+        .await?;
+    scene.wait_phase(&vm.claims(), "Succeeded").await?;
+    scene
+        .patch_vm("db", &json!({"spec": {"runStrategy": "Always"}}))
+        .await?;
+    let launchers = ListParams::default().labels("kubevirt.io=virt-launcher");
+    wait_for(SOON, "our pod repels the launcher", async || {
+        let found = scene.pods().list(&launchers).await?.items;
+        let repelled = |pod: &Pod| format!("{:?}", pod.status).contains("anti-affinity");
+        Ok(found.iter().any(repelled).then_some(()))
+    })
+    .await?;
+    ensure!(scene.own_pods().await?.first().context("no pod")?.uid() == pod.uid());
+
+    scene.start_controller(&[]).await?;
+    scene.wait_no_own_pod().await?;
+    let vmi = scene.wait_vmi("db", "Running").await?;
+    ensure!(vmi.data["status"]["nodeName"] == "c09-only", "{}", vmi.data["status"]);
     scene.expect(SERVED_ONCE).await
 }
 

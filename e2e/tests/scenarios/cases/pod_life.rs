@@ -14,7 +14,7 @@ use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use super::by_hand::ByHand;
-use super::{no_node, served};
+use super::{doubling, no_node, served};
 
 /// A VM whose pod finds no node, and the pod.
 async fn stuck(scene: &Scene, name: &str) -> Result<(Vm, Pod)> {
@@ -204,21 +204,21 @@ pub async fn c26_the_place_is_lost() -> Result<()> {
     Ok(())
 }
 
-/// A pod that fails each time: ten at most, at growing distances, and then one last word. (A pod with a node has done
+/// A pod that fails each time: ten at most, at distances that double up to 5 minutes, and then one last word. (A pod with a node has done
 /// its work, so what a kubelet makes of it is nobody's business: see the pull error above.)
 pub async fn c33_pods_that_fail() -> Result<()> {
     let scene = ByHand::new().await?;
     scene.stuck_root().await?;
-    for _ in 0..20 {
-        let pods = scene.own_pods().await?;
-        if let Some(pod) = pods.first() {
-            scene.set_phase(&pod.name_any(), "Failed").await?;
+    for _ in 0..3600 {
+        for pod in scene.own_pods().await? {
+            if pod.status.as_ref().and_then(|status| status.phase.as_deref()) != Some("Failed") {
+                scene.set_phase(&pod.name_any(), "Failed").await?;
+            }
         }
-        scene.advance(Duration::from_mins(11)).await;
+        scene.advance(Duration::from_secs(1)).await;
     }
-    let calls = scene.calls();
-    let times: Vec<_> = calls.of("create", "pods").iter().map(|call| call.received).collect();
-    ensure!(times.len() == 10, "{times:?}");
+    ensure!(scene.made() == 10, "{} pods", scene.made());
+    doubling(&scene.gaps())?;
     ensure!(scene.own_pods().await?.is_empty());
     let told = scene.told("FirstConsumerFailed");
     ensure!(told.last().is_some_and(|note| note.contains("10 times")), "{told:?}");

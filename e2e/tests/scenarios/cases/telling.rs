@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use first_consumer_e2e::cluster::Cluster;
+use first_consumer_e2e::control_plane::NodeSpec;
 use first_consumer_e2e::objects::{LOCAL_PATH, Vm};
-use first_consumer_e2e::scene::{Requests, Scene};
+use first_consumer_e2e::scene::{Requests, SERVED_ONCE, Scene};
+use kube::ResourceExt as _;
 use serde_json::json;
 
 use super::by_hand::{ByHand, SILENT};
@@ -39,10 +41,74 @@ pub async fn c40_what_is_being_waited_for(cluster: Arc<Cluster>) -> Result<()> {
         .await
 }
 
+/// One Event a change of state: the claim is missing, the pod made, gated, unschedulable, the node chosen, the pod gone.
+/// This test is the scheduler.
+pub async fn c40_each_change_is_told_once() -> Result<()> {
+    let scene = ByHand::new().await?;
+    let vm = Vm::halted("db").existing_disk("root").provision("true");
+    scene
+        .create(vm.spec("schedulerName", json!("by-hand")).object())
+        .await?;
+    scene.advance(Duration::from_mins(10)).await;
+    scene.disk("root", "WaitForFirstConsumer", &json!({})).await?;
+    let pod = scene.wait_own_pod().await?;
+    let gates = json!({"spec": {"schedulingGates": [{"name": "example.com/queue"}]}});
+    scene.patch("v1", "Pod", &pod.name_any(), &gates).await?;
+    for (reason, message) in [("SchedulingGated", ""), ("Unschedulable", "0/6 nodes are available")] {
+        let condition = json!({"type": "PodScheduled", "status": "False", "reason": reason, "message": message,
+            "lastTransitionTime": scene.api.clock().now()});
+        scene.pod_status(&pod, &json!({"conditions": [condition]})).await?;
+        for number in 0..10 {
+            let touched = json!({"metadata": {"labels": {"touched": format!("{reason}-{number}")}}});
+            scene.patch_vm("db", &touched).await?;
+            scene.advance(Duration::from_secs(10)).await;
+        }
+    }
+    let node = json!({"metadata": {"annotations": {"volume.kubernetes.io/selected-node": "node-1"}}});
+    scene.edit_claim("root", &node).await?;
+    scene.wait_no_own_pod().await?;
+    scene.advance(Duration::from_secs(10)).await;
+    let told = scene.events_on("db");
+    let expected = [
+        ("DiskStuck", "claim does not exist yet: root"),
+        ("FirstConsumerCreated", "root"),
+        ("FirstConsumerWaiting", "example.com/queue"),
+        ("FirstConsumerWaiting", "0/6 nodes are available"),
+        ("NodeChosen", "node-1"),
+        ("FirstConsumerDeleted", "has its node"),
+    ];
+    let same = |((found, note, _), (reason, words)): (&(String, String, i64), (&str, &str))| {
+        found == reason && note.contains(words)
+    };
+    ensure!(
+        told.len() == expected.len() && told.iter().zip(expected).all(same),
+        "{told:?}"
+    );
+    // One for each, and the counts of the two that lasted, ever more rarely.
+    scene.expect(Requests {
+        events: expected.len() + 2 * 4,
+        ..SERVED_ONCE
+    })
+}
+
 /// Needs a consumer, finds no node, has a node and no volume: three states, three words.
 pub async fn c41_a_silent_provisioner() -> Result<()> {
     let scene = ByHand::new().await?;
-    scene.served_root("WaitForFirstConsumer", &json!({})).await?;
+    scene.disk("root", "WaitForFirstConsumer", &json!({})).await?;
+    let vm = Vm::halted("db").existing_disk("root");
+    let vm = vm.spec("nodeSelector", json!({"late": "yes"}));
+    scene.create(vm.clone().object()).await?;
+    scene.wait_reason("NotAskedFor").await?;
+    scene
+        .patch_vm("db", &json!({"metadata": vm.provision("true").object()["metadata"]}))
+        .await?;
+    scene.wait_reason("Unschedulable").await?;
+    let waiting = scene.told("FirstConsumerWaiting");
+    ensure!(waiting.len() == 1 && waiting[0].contains("no node fits"), "{waiting:?}");
+    let mut node = NodeSpec::new("late", "zone-a");
+    node.labels.insert("late".to_owned(), "yes".to_owned());
+    scene.add_node(&node)?;
+    ensure!(scene.wait_node("root").await? == "late");
     scene.advance(Duration::from_secs(100)).await;
     ensure!(scene.told("DiskStuck").is_empty());
     scene.advance(Duration::from_mins(10)).await;
