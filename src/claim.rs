@@ -213,16 +213,6 @@ mod tests {
             })
         }
 
-        fn phase(self, phase: &str) -> Self {
-            self.with(|p| p.data_volume["status"]["phase"] = json!(phase))
-        }
-
-        fn immediate(self) -> Self {
-            self.with(|p| {
-                p.claim["metadata"]["annotations"]["cdi.kubevirt.io/storage.bind.immediate.requested"] = json!("");
-            })
-        }
-
         fn read(self) -> Claim {
             let view = |value: Value| serde_json::from_value(value);
             Claim::new(
@@ -235,93 +225,6 @@ mod tests {
     }
 
     const SELECTED: &str = "volume.kubernetes.io/selected-node";
-
-    /// CDI reference section 9, row by row: does the claim need a consumer, and has it its node.
-    #[test]
-    fn the_combinations_of_phases() {
-        let import = || populated("VolumeImportSource");
-        let clone = || populated("VolumeCloneSource");
-        let table = [
-            ("unset, Pending", waiting().phase("").read(), false, false),
-            ("Pending, Pending", waiting().phase("Pending").read(), false, false),
-            ("WFFC, Pending, no node", waiting().read(), true, false),
-            (
-                "WFFC, Pending, no node, immediate",
-                waiting().immediate().read(),
-                false,
-                false,
-            ),
-            ("WFFC, Pending, node", waiting().node().read(), false, true),
-            ("WFFC, Bound", waiting().bound().read(), false, true),
-            (
-                "PVCBound, Bound",
-                waiting().bound().phase("PVCBound").read(),
-                false,
-                true,
-            ),
-            (
-                "ImportInProgress, Bound",
-                waiting().bound().phase("ImportInProgress").read(),
-                false,
-                true,
-            ),
-            ("Paused, Bound", waiting().bound().phase("Paused").read(), false, true),
-            ("PP, Pending, no node", import().read(), true, false),
-            (
-                "PP, Pending, no node, prime",
-                import().with(|p| p.prime = true).read(),
-                false,
-                false,
-            ),
-            (
-                "PP, Pending, no node, upload's prime",
-                populated("VolumeUploadSource").with(|p| p.prime = true).read(),
-                false,
-                false,
-            ),
-            (
-                "PP, Pending, no node, clone",
-                clone().with(|p| p.prime = true).read(),
-                true,
-                false,
-            ),
-            ("PP, Pending, node", import().node().read(), false, true),
-            ("PP, Bound", import().bound().read(), false, true),
-            (
-                "CloneInProgress, Pending, node",
-                clone().node().phase("CloneInProgress").read(),
-                false,
-                true,
-            ),
-            (
-                "CloneScheduled, Pending, no node",
-                clone().phase("CloneScheduled").read(),
-                false,
-                false,
-            ),
-            ("Succeeded, Pending", import().phase("Succeeded").read(), false, false),
-            (
-                "Succeeded, Bound",
-                waiting().bound().phase("Succeeded").read(),
-                false,
-                true,
-            ),
-            ("Failed, Pending", waiting().phase("Failed").read(), false, false),
-            ("Unknown, Pending", waiting().phase("Unknown").read(), false, false),
-            (
-                "Lost",
-                waiting()
-                    .bound()
-                    .with(|p| p.claim["status"]["phase"] = json!("Lost"))
-                    .read(),
-                false,
-                false,
-            ),
-        ];
-        for (name, claim, needs, placed) in table {
-            assert_eq!((claim.needs, claim.placed), (needs, placed), "{name}: {claim:?}");
-        }
-    }
 
     #[test]
     fn each_condition_of_need_is_needed() {

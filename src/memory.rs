@@ -88,10 +88,8 @@ pub struct Memory {
     unanswered: u32,
     /// Until when nothing is written, because the API server did not answer the last time; what went wrong.
     silent_until: Option<(Timestamp, String)>,
-    /// What the next pod's `attempt` is, if it follows a finished one.
-    pub next_attempt: Option<u32>,
-    /// The wishes with which pods have ended too often.
-    pub gave_up_on: Option<Wishes>,
+    /// What the next pod's `attempt` is, after pods that have ended without result, and what those were made for.
+    ended: Option<(u32, Wishes)>,
     /// A pod that we made and that the watch has not shown yet.
     assumed: Option<(Box<Pod>, Timestamp)>,
     /// The pod that we made last, and when.
@@ -142,6 +140,12 @@ impl Wishes {
             claims: claims.collect(),
         }
     }
+
+    /// Whether these are other ones. As long as nothing needs a pod, where it would run is not known, which is no change.
+    fn differ(&self, before: &Self) -> bool {
+        let known = !self.placement_hash.is_empty();
+        self.claims != before.claims || (known && self.placement_hash != before.placement_hash)
+    }
 }
 
 /// What came of an action.
@@ -187,7 +191,7 @@ impl Memory {
         if observed.claims().all(|claim| claim.phase == ClaimPhase::Bound) {
             self.gap_until = None;
             self.creations = 0;
-            self.next_attempt = None;
+            self.ended = None;
             self.made_for.clear();
         }
         let wishes = Wishes::of(observed);
@@ -196,9 +200,8 @@ impl Memory {
             self.refusal = None;
             self.refusals = 0;
         }
-        if self.gave_up_on.as_ref().is_some_and(|given_up| *given_up != wishes) {
-            self.gave_up_on = None;
-            self.next_attempt = None;
+        if self.ended.as_ref().is_some_and(|(_, ended)| wishes.differ(ended)) {
+            self.ended = None;
         }
     }
 
@@ -251,12 +254,17 @@ impl Memory {
                 self.deleted = Some(uid);
                 let settles_until = now.checked_add(SETTLES_FOR).ok();
                 self.settles_until = settles_until.filter(|_| observed.awaits_node());
-                self.next_attempt = next_attempt.or(self.next_attempt);
-                if self.next_attempt.is_some_and(|attempt| attempt > MOST_ATTEMPTS) {
-                    self.gave_up_on = Some(Wishes::of(observed));
+                if let Some(attempt) = next_attempt {
+                    self.ended = Some((attempt, Wishes::of(observed)));
                 }
             }
         }
+    }
+
+    /// What the next pod's `attempt` is; from 1.
+    #[must_use]
+    pub fn next_attempt(&self) -> u32 {
+        self.ended.as_ref().map_or(1, |(attempt, _)| *attempt)
     }
 
     /// Until when nothing is written, because the API server did not answer the last time, and what went wrong.

@@ -82,7 +82,7 @@ impl Volume {
 pub(super) fn instance_spec<'de, D: Deserializer<'de>>(deserializer: D) -> Result<InstanceSpec, D::Error> {
     let text = Box::<RawValue>::deserialize(deserializer)?;
     let read: SpecFields = serde_json::from_str(text.get()).unwrap_or_default();
-    let state = |part: Option<Persistent>| part.is_some_and(|part| part.persistent == Some(true));
+    let state = |part: Option<Keeps>| part.is_some_and(Keeps::state);
     Ok(InstanceSpec {
         json: text.get().into(),
         volumes: read.volumes.into_iter().map(VolumeFields::into_volume).collect(),
@@ -119,7 +119,7 @@ struct DomainFields {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct DeviceFields {
-    tpm: Option<Persistent>,
+    tpm: Option<Keeps>,
 }
 
 #[derive(Default, Deserialize)]
@@ -131,13 +131,22 @@ struct FirmwareFields {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct BootloaderFields {
-    efi: Option<Persistent>,
+    efi: Option<Keeps>,
 }
 
+/// A part of the machine that may keep state. EFI has no switch of its own.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Persistent {
+struct Keeps {
+    enabled: Option<bool>,
     persistent: Option<bool>,
+}
+
+impl Keeps {
+    /// Whether it does (KubeVirt `pkg/tpm/tpm.go`, `pkg/efi/efi.go`: `HasPersistentDevice`).
+    fn state(self) -> bool {
+        self.enabled != Some(false) && self.persistent == Some(true)
+    }
 }
 
 #[derive(Default, Deserialize)]

@@ -195,7 +195,7 @@ fn effect(
                 Reason::OwnerReplaced | Reason::PlacementChanged | Reason::DisksChanged
             ),
             next_attempt: matches!(decision.reason, Reason::PodFinished | Reason::GaveUp)
-                .then(|| pod.marks.attempt + 1),
+                .then(|| pod.marks.attempt.saturating_add(1)),
         },
         (Action::Create, None) => new_pod(observed, memory, decision.reason, settings),
         (Action::None | Action::Wait | Action::Create | Action::Keep | Action::Replace, _) => {
@@ -220,7 +220,7 @@ fn new_pod(observed: &Observed, memory: &Memory, reason: Reason, settings: &pod:
         domains: &observed.peers.domains,
         claims: &observed.listed(),
         reason,
-        attempt: memory.next_attempt.unwrap_or(1),
+        attempt: memory.next_attempt(),
         settings,
     });
     Effect::Create(Box::new(pod))

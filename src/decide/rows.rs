@@ -53,8 +53,8 @@ const ROWS_AFTER: [Row; 11] = [
     gave_up,
     pod_finished,
     pod_there,
-    name_taken,
     create_refused,
+    name_taken,
     backing_off,
 ];
 
@@ -313,7 +313,8 @@ fn pod_outdated(case: &Case) -> Option<Decision> {
 fn gave_up(case: &Case) -> Option<Decision> {
     let last = |pod: &OwnPod| pod.finished() && pod.marks.attempt >= MOST_ATTEMPTS;
     let too_often = case.observed.needs() && case.observed.own_pod().is_some_and(last);
-    (too_often || case.memory.gave_up_on.is_some()).then(|| none(Reason::GaveUp, &format!("{MOST_ATTEMPTS} times")))
+    (too_often || case.memory.next_attempt() > MOST_ATTEMPTS)
+        .then(|| none(Reason::GaveUp, &format!("{MOST_ATTEMPTS} times")))
 }
 
 /// 14: the pod has ended without result; it stays for a look, then another follows.
@@ -356,12 +357,6 @@ fn pod_there(case: &Case) -> Option<Decision> {
     })
 }
 
-/// 16: the name is taken.
-fn name_taken(case: &Case) -> Option<Decision> {
-    matches!(case.observed.pod, Named::Foreign)
-        .then(|| wait(Reason::NameTaken, &crate::name::pod_name(&case.observed.subject)))
-}
-
 /// 16: the API server has refused it a short time ago.
 fn create_refused(case: &Case) -> Option<Decision> {
     let refusal = case
@@ -373,6 +368,12 @@ fn create_refused(case: &Case) -> Option<Decision> {
         wake_at: Some(refusal.until),
         ..wait(Reason::CreateRefused, &refusal.text)
     })
+}
+
+/// 16: the name is taken.
+fn name_taken(case: &Case) -> Option<Decision> {
+    matches!(case.observed.pod, Named::Foreign)
+        .then(|| wait(Reason::NameTaken, &crate::name::pod_name(&case.observed.subject)))
 }
 
 /// 17: the last one was made a short time ago.

@@ -114,6 +114,7 @@ impl Calls {
     }
 
     /// One after the other.
+    #[must_use]
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Call> + Clone {
         self.0.iter().map(|call| &**call)
     }

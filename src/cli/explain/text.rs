@@ -111,7 +111,7 @@ pub(super) fn table(accounts: &[Account], namespaces: bool, headers: bool) -> St
             account.namespace.clone(),
             name,
             account.shown_state.clone(),
-            account.cause.to_owned(),
+            account.cause.clone(),
             account.message.clone(),
         ]
         .map(|cell| plain(&cell))

@@ -1,9 +1,10 @@
 //! Row 8, policy: for every condition a situation that has it, and one that just does not.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::super::Action;
 use super::situation::*;
+use crate::api::VirtualMachine;
 use crate::policy::{HaltedVms, StartedVms};
 use crate::reason::Reason;
 
@@ -139,6 +140,127 @@ fn row_8_started() {
                 s.run_strategy("Halted");
             },
             (Action::Keep, Reason::WaitingForScheduler),
+        ),
+    ]);
+}
+
+/// A VMI without a VM, made 1000 s ago.
+fn bare(s: &mut Situation, phase: &str, annotations: &Value) {
+    s.index.delete::<VirtualMachine>(&Situation::subject());
+    let mut bare = vmi(phase);
+    bare["metadata"]["ownerReferences"] = json!([]);
+    bare["metadata"]["annotations"] = annotations.clone();
+    s.vmi(&bare);
+    s.now = at(1000);
+}
+
+#[test]
+fn row_8_a_vmi_alone() {
+    let opted_out = (Action::None, Reason::OptedOut);
+    check(&[
+        ("not: it says nothing", |s| bare(s, "Pending", &json!({})), CREATE),
+        (
+            "it opts out",
+            |s| bare(s, "Pending", &json!({"first-consumer.kubevirt.io/provision": "false"})),
+            opted_out,
+        ),
+        (
+            "its Namespace opts out",
+            |s| {
+                bare(s, "Pending", &json!({}));
+                s.namespace(&json!({"annotations": {"first-consumer.kubevirt.io/provision": "false"}}));
+            },
+            opted_out,
+        ),
+        (
+            "not: it opts in again",
+            |s| {
+                bare(s, "Pending", &json!({"first-consumer.kubevirt.io/provision": "true"}));
+                s.namespace(&json!({"annotations": {"first-consumer.kubevirt.io/provision": "false"}}));
+            },
+            CREATE,
+        ),
+        (
+            "opting in beats no flag",
+            |s| {
+                bare(s, "Pending", &json!({"first-consumer.kubevirt.io/provision": "true"}));
+                s.settings.policy.started = StartedVms::None;
+            },
+            (Action::None, Reason::SwitchedOff),
+        ),
+        (
+            "it has ended well",
+            |s| bare(s, "Succeeded", &json!({"first-consumer.kubevirt.io/provision": "true"})),
+            LEFT,
+        ),
+        (
+            "it has failed, whatever the flags",
+            |s| {
+                bare(s, "Failed", &json!({}));
+                s.settings.policy.halted = HaltedVms::All;
+                s.settings.policy.started = StartedVms::Always;
+            },
+            LEFT,
+        ),
+    ]);
+}
+
+/// The VM's own VMI, made 1000 s ago.
+fn own_vmi(s: &mut Situation, annotations: &Value) {
+    let mut own = vmi("Pending");
+    own["metadata"]["annotations"] = annotations.clone();
+    s.vmi(&own);
+    s.now = at(1000);
+}
+
+#[test]
+fn row_8_what_virt_controller_alone_can_start() {
+    let receives = (Action::None, Reason::MigrationTarget);
+    check(&[
+        (
+            "a migration's target",
+            |s| own_vmi(s, &json!({"kubevirt.io/create-migration-target": "true"})),
+            receives,
+        ),
+        (
+            "without a VM",
+            |s| bare(s, "Pending", &json!({"kubevirt.io/create-migration-target": "true"})),
+            receives,
+        ),
+        (
+            "not: another value",
+            |s| own_vmi(s, &json!({"kubevirt.io/create-migration-target": "false"})),
+            CREATE,
+        ),
+        (
+            "not: the VM is asked, not its VMI",
+            |s| own_vmi(s, &json!({"first-consumer.kubevirt.io/provision": "false"})),
+            CREATE,
+        ),
+        (
+            "a run strategy from the future",
+            |s| {
+                s.run_strategy("FromTheFuture");
+                s.now = at(1000);
+            },
+            LEFT,
+        ),
+        (
+            "whatever the flags",
+            |s| {
+                s.run_strategy("FromTheFuture");
+                s.settings.policy.halted = HaltedVms::All;
+                s.settings.policy.started = StartedVms::Always;
+            },
+            LEFT,
+        ),
+        (
+            "not: its VMI waits",
+            |s| {
+                s.run_strategy("FromTheFuture");
+                own_vmi(s, &json!({}));
+            },
+            CREATE,
         ),
     ]);
 }

@@ -112,6 +112,29 @@ fn row_2_a_disk_is_going() {
             deleted,
         ),
         (
+            "a DataVolume whose claim only the pod lists",
+            |s| {
+                s.create();
+                s.volumes(&json!([{"name": "root", "dataVolume": {"name": "root"}}]));
+                s.index.apply(view::<DataVolume>(&terminating(data_volume(
+                    "data",
+                    "WaitForFirstConsumer",
+                ))));
+            },
+            deleted,
+        ),
+        (
+            "not: and it does not control that claim",
+            |s| {
+                s.create();
+                s.volumes(&json!([{"name": "root", "dataVolume": {"name": "root"}}]));
+                let mut going = terminating(data_volume("data", "WaitForFirstConsumer"));
+                going["metadata"]["uid"] = json!("an-earlier-one");
+                s.index.apply(view::<DataVolume>(&going));
+            },
+            (Action::Replace, Reason::DisksChanged),
+        ),
+        (
             "not: a claim that nobody lists",
             |s| s.claim(&terminating(claim("other", "late"))),
             CREATE,

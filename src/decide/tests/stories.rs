@@ -291,6 +291,12 @@ fn a_second_pod_keeps_its_distance_and_the_distance_is_forgotten_when_all_is_bou
     expect(&mut s, Action::Keep, Reason::WaitingForVolumes);
     s.disk("data", &bound(claim("data", "late")), "PVCBound");
     expect(&mut s, Action::None, Reason::Served);
+    s.delete();
+    let mut again = claim("data", "late");
+    again["metadata"]["uid"] = json!("another-life");
+    s.disk("root", &bound(claim("root", "late")), "Succeeded");
+    s.disk("data", &again, "WaitForFirstConsumer");
+    expect(&mut s, Action::Create, Reason::FirstConsumerNeeded);
 }
 
 #[test]

@@ -54,8 +54,8 @@ impl Relay {
 
     /// From now on it says this version.
     pub fn says(&self, version: &str) {
-        let mut shown = self.version.lock().unwrap_or_else(PoisonError::into_inner);
-        version.clone_into(&mut shown);
+        let mut said = self.version.lock().unwrap_or_else(PoisonError::into_inner);
+        version.clone_into(&mut said);
     }
 }
 

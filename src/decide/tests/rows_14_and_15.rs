@@ -1,0 +1,248 @@
+//! Rows 14 and 15, our pod is there: for every condition a situation that has it, and one that just does not.
+
+use serde_json::json;
+
+use super::super::Action;
+use super::situation::*;
+use crate::reason::Reason;
+
+#[test]
+fn rows_14_and_15_the_pod_is_there() {
+    check(&[
+        (
+            "failed",
+            |s| ended(s, "1", "Failed"),
+            (Action::Keep, Reason::PodFinished),
+        ),
+        (
+            "succeeded",
+            |s| ended(s, "9", "Succeeded"),
+            (Action::Keep, Reason::PodFinished),
+        ),
+        (
+            "the tenth",
+            |s| ended(s, "10", "Failed"),
+            (Action::None, Reason::GaveUp),
+        ),
+        ("not: the tenth runs", |s| ended(s, "10", "Running"), KEPT),
+        (
+            "not: nothing needs any more",
+            |s| {
+                ended(s, "1", "Failed");
+                s.claim(&with_node(claim("root", "late")));
+                s.claim(&with_node(claim("data", "late")));
+            },
+            (Action::None, Reason::Served),
+        ),
+        (
+            "not: nothing needs, after the tenth",
+            |s| {
+                ended(s, "10", "Failed");
+                s.claim(&with_node(claim("root", "late")));
+                s.claim(&with_node(claim("data", "late")));
+            },
+            (Action::None, Reason::Served),
+        ),
+        (
+            "not: nothing needs, and it was holding",
+            |s| {
+                held(s);
+                s.claim(&with_node(claim("root", "late")));
+                s.claim(&with_node(claim("data", "late")));
+            },
+            (Action::Keep, Reason::WaitingForVolumes),
+        ),
+        (
+            "it was holding, and one still needs",
+            |s| {
+                held(s);
+                s.claim(&with_node(claim("root", "late")));
+            },
+            (Action::Keep, Reason::PodFinished),
+        ),
+        (
+            "not: it was made for other disks",
+            |s| {
+                ended(s, "10", "Failed");
+                another_life_of_data(s);
+            },
+            (Action::Replace, Reason::DisksChanged),
+        ),
+        ("silence", |s| created(s, |_| {}), KEPT),
+        (
+            "no node fits",
+            |s| scheduled(s, "False", "Unschedulable"),
+            (Action::Keep, Reason::Unschedulable),
+        ),
+        (
+            "a gate",
+            |s| scheduled(s, "False", "SchedulingGated"),
+            (Action::Keep, Reason::SchedulingGated),
+        ),
+        (
+            "another word of the scheduler",
+            |s| scheduled(s, "False", "SchedulerError"),
+            KEPT,
+        ),
+        (
+            "it has a node",
+            |s| scheduled(s, "True", ""),
+            (Action::Keep, Reason::WaitingForVolumes),
+        ),
+    ]);
+}
+
+fn ended(s: &mut Situation, attempt: &str, phase: &str) {
+    created(s, |pod| {
+        pod["metadata"]["annotations"]["first-consumer.kubevirt.io/attempt"] = json!(attempt);
+        pod["status"]["phase"] = json!(phase);
+    });
+}
+
+/// A holding pod that has ended.
+fn held(s: &mut Situation) {
+    created(s, |pod| {
+        pod["metadata"]["annotations"]["first-consumer.kubevirt.io/hold"] = json!("true");
+        pod["status"]["phase"] = json!("Failed");
+    });
+}
+
+fn another_life_of_data(s: &mut Situation) {
+    let mut again = claim("data", "late");
+    again["metadata"]["uid"] = json!("another-life");
+    s.claim(&again);
+}
+
+fn scheduled(s: &mut Situation, status: &str, reason: &str) {
+    created(s, |pod| {
+        pod["status"]["conditions"] =
+            json!([{"type": "PodScheduled", "status": status, "reason": reason, "message": "words"}]);
+    });
+}
+
+/// 10 s doubling to 5 min.
+#[test]
+fn a_finished_pod_is_looked_at_the_longer_the_more_there_were() {
+    for (attempt, seconds) in [(1, 10), (2, 20), (3, 40), (4, 80), (5, 160), (6, 300), (9, 300)] {
+        let mut s = Situation::new();
+        ended(&mut s, &attempt.to_string(), "Failed");
+        s.now = at(1000);
+        let due = at(1000 + seconds);
+        assert_eq!(s.decide().wake_at, Some(due), "attempt {attempt}");
+        s.now = at(1000 + seconds - 1);
+        expect(&mut s, Action::Keep, Reason::PodFinished);
+        s.now = due;
+        expect(&mut s, Action::Replace, Reason::PodFinished);
+        s.delete();
+        s.now = at(10_000);
+        assert_eq!(next_attempt(&mut s), (attempt + 1).to_string());
+    }
+}
+
+/// The `attempt` of the pod that is made now.
+fn next_attempt(s: &mut Situation) -> String {
+    let pod = s.create();
+    let attempt = &pod["metadata"]["annotations"]["first-consumer.kubevirt.io/attempt"];
+    attempt.as_str().expect("an attempt").to_owned()
+}
+
+#[test]
+fn pods_that_ended_for_other_wishes_do_not_count() {
+    let edit: Setup = |s| s.edit_vm(|vm| vm["spec"]["template"]["spec"]["nodeSelector"] = json!({"zone": "b"}));
+    let back: Setup = |s| s.edit_vm(|vm| vm["spec"]["template"]["spec"]["nodeSelector"] = json!({"zone": "a"}));
+    let table: [(&str, &[Setup], &[Setup], &str); 5] = [
+        ("nothing changes", &[], &[], "10"),
+        ("an edit while no pod is there", &[edit], &[], "1"),
+        ("and back again", &[edit, back], &[], "1"),
+        ("an edit while the next pod is there", &[], &[edit], "1"),
+        (
+            "other claims while the next pod is there",
+            &[],
+            &[another_life_of_data],
+            "1",
+        ),
+    ];
+    for (name, between, while_there, attempt) in table {
+        let mut s = Situation::new();
+        ended(&mut s, "9", "Failed");
+        s.decide();
+        s.now = at(1000);
+        s.delete();
+        s.now = at(2000);
+        for change in between {
+            change(&mut s);
+            s.turn();
+        }
+        if !while_there.is_empty() {
+            assert_eq!(next_attempt(&mut s), "10");
+            s.now = at(3000);
+            for change in while_there {
+                change(&mut s);
+            }
+            s.delete();
+        }
+        assert_eq!(next_attempt(&mut s), attempt, "{name}");
+    }
+}
+
+/// Each line: what happens after the tenth pod has gone, and what is decided then.
+#[test]
+fn given_up_is_until_placement_or_claims_change() {
+    let given_up = (Action::None, Reason::GaveUp);
+    let table: [(&str, Setup, Expected); 8] = [
+        ("time goes by", |s| s.now = at(100_000), given_up),
+        (
+            "an edit that places nothing",
+            |s| s.edit_vm(|vm| vm["spec"]["template"]["spec"]["hostname"] = json!("db-1")),
+            given_up,
+        ),
+        (
+            "another phase that waits",
+            |s| s.disk("data", &claim("data", "late"), "PendingPopulation"),
+            given_up,
+        ),
+        (
+            "a moment in which nothing waits",
+            |s| {
+                for phase in ["Pending", "WaitForFirstConsumer"] {
+                    s.disk("root", &claim("root", "late"), phase);
+                    s.disk("data", &claim("data", "late"), phase);
+                    s.turn();
+                }
+            },
+            given_up,
+        ),
+        (
+            "placement",
+            |s| s.edit_vm(|vm| vm["spec"]["template"]["spec"]["nodeSelector"] = json!({"zone": "b"})),
+            CREATE,
+        ),
+        ("another life of a claim", another_life_of_data, CREATE),
+        (
+            "a disk less",
+            |s| s.volumes(&json!([{"name": "root", "dataVolume": {"name": "root"}}])),
+            CREATE,
+        ),
+        (
+            "a disk more",
+            |s| {
+                s.add_volume(&json!({"name": "log", "dataVolume": {"name": "log"}}));
+                s.disk("log", &claim("log", "late"), "WaitForFirstConsumer");
+            },
+            CREATE,
+        ),
+    ];
+    for (name, change, expected) in table {
+        let mut s = Situation::new();
+        ended(&mut s, "10", "Failed");
+        s.delete();
+        s.now = at(1000);
+        expect(&mut s, Action::None, Reason::GaveUp);
+        change(&mut s);
+        let decision = s.decide();
+        assert_eq!((decision.action, decision.reason), expected, "{name}: {decision:?}");
+        if expected == CREATE {
+            assert_eq!(next_attempt(&mut s), "1", "{name}");
+        }
+    }
+}
