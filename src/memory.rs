@@ -195,7 +195,7 @@ impl Memory {
             self.made_for.clear();
         }
         let wishes = Wishes::of(observed);
-        let other = |refused: &Refused| refused.wishes != wishes || refused.allowance != observed.allowance;
+        let other = |refused: &Refused| wishes.differ(&refused.wishes) || refused.allowance != observed.allowance;
         if self.refusal.as_ref().is_some_and(other) {
             self.refusal = None;
             self.refusals = 0;

@@ -41,6 +41,26 @@ fn rows_16_and_17_not_now() {
             CREATE,
         ),
         (
+            "refused, and for a moment nothing waits",
+            |s| {
+                s.record(Outcome::Refused("exceeded quota".into()));
+                for phase in ["Pending", "WaitForFirstConsumer"] {
+                    s.disk("root", &claim("root", "late"), phase);
+                    s.disk("data", &claim("data", "late"), phase);
+                    s.turn();
+                }
+            },
+            (Action::Wait, Reason::CreateRefused),
+        ),
+        (
+            "not: refused, and the claims are others",
+            |s| {
+                s.record(Outcome::Refused("exceeded quota".into()));
+                s.volumes(&json!([{"name": "root", "dataVolume": {"name": "root"}}]));
+            },
+            CREATE,
+        ),
+        (
             "refused, and the name is taken meanwhile",
             |s| {
                 s.record(Outcome::Refused("exceeded quota".into()));
