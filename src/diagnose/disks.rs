@@ -196,12 +196,16 @@ pub(super) fn provisioner_silent(case: &Case, disk: &Disk) -> Option<Suspicion> 
 }
 
 /// The provisioner gives every node back, or the nodes that come for the pod go before the volume is there. Only who has
-/// watched it knows.
+/// watched it knows, and who has read its Event.
 pub(super) fn node_given_back(case: &Case, disk: &Disk) -> Option<Suspicion> {
     let (claim, _) = pending(case, disk)?;
-    let many = case.watched?.lost(&claim.uid) >= MANY_TIMES;
     let about = format!("{}, {MANY_TIMES} times or more", disk.name);
-    many.then(|| Suspicion::of(Trouble::NodeGivenBack, &disk.name, about, ""))
+    let suspicion = Suspicion::of(Trouble::NodeGivenBack, &disk.name, about, "");
+    let many = match case.watched {
+        Some(watched) => watched.lost(&claim.uid) >= MANY_TIMES,
+        None => case.told(&suspicion.finding),
+    };
+    many.then_some(suspicion)
 }
 
 /// The claim names a populator that is not CDI's, and its DataVolume is pending, so nobody asks for a consumer (CDI

@@ -219,6 +219,15 @@ impl Case<'_> {
         let events = self.evidence.events.iter();
         events.filter(move |event| event.about(kind, key, uid))
     }
+
+    /// Whether the controller has said so in an Event about the subject.
+    fn told(&self, finding: &Finding) -> bool {
+        let message = finding.message();
+        self.observed.owner.as_ref().is_some_and(|owner| {
+            let mut events = self.events(owner.kind, &self.observed.subject, &owner.uid.0);
+            events.any(|event| event.component() == "first-consumer" && *event.message == *message)
+        })
+    }
 }
 
 impl Suspicion {

@@ -218,6 +218,23 @@ fn a_node_that_is_given_back_three_times_is_told() {
     assert_eq!(lose(false), (false, true));
 }
 
+/// Who has not watched it reads what the controller has told.
+#[test]
+fn a_node_that_is_given_back_is_known_from_the_event() {
+    let given_back = |component: &str, message: &str| {
+        let mut world = World::new();
+        world.unplaced("root");
+        let event = json!({"reason": "DiskStuck", "message": message, "reportingComponent": component,
+            "involvedObject": {"kind": "VirtualMachine", "namespace": "prod", "name": "db"}});
+        world.evidence.events = vec![serde_json::from_value(event).expect("an event")];
+        world.troubles().contains(&(Trouble::NodeGivenBack, "root".to_owned()))
+    };
+    let message = "a node is chosen for the disk and given back, again and again: root, 3 times or more";
+    assert!(given_back("first-consumer", message));
+    assert!(!given_back("somebody", message));
+    assert!(!given_back("first-consumer", &message.replace("root", "data")));
+}
+
 /// A node that was given back is a word, too: the scheduler has chosen one, and will again.
 #[test]
 fn a_scheduler_that_has_chosen_before_is_not_silent() {
