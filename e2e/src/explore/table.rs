@@ -37,6 +37,10 @@ const SWAP: May = May {
     swap_disks: true,
     ..NOTHING
 };
+const WORKERS: May = May {
+    fail_workers: true,
+    ..NOTHING
+};
 const TAKEN: May = May {
     take_pods: true,
     ..NOTHING
@@ -73,31 +77,31 @@ pub fn table(extent: Extent) -> Vec<Model> {
         source: Source::Upload,
         ..LEGACY
     };
-    let late = Disk { late: true, ..LEGACY };
-    let apart = |name: &'static str, budgets: [u8; 4], may: May| Model {
+    let late = |disk: Disk| Disk { late: true, ..disk };
+    let apart = |name: &'static str, disk: Disk, budgets: [u8; 4], may: May| Model {
         vms: vec![vec![0], vec![1]],
         nodes: 2,
         apart: true,
         swift: true,
-        ..of(name, &[LEGACY, LEGACY], budgets, may)
+        ..of(name, &[disk, disk], budgets, may)
     };
-    let two = |name: &'static str, budgets: [u8; 4]| Model {
+    let two = |name: &'static str, disk: Disk, budgets: [u8; 4]| Model {
         replicas: 2,
-        ..of(name, &[LEGACY], budgets, OURS)
+        ..of(name, &[disk], budgets, OURS)
     };
-    let sharing = |name: &'static str, budgets: [u8; 4], may: May| Model {
+    let sharing = |name: &'static str, disk: Disk, budgets: [u8; 4], may: May| Model {
         vms: vec![vec![0], vec![0]],
-        ..of(name, &[LEGACY], budgets, may)
+        ..of(name, &[disk], budgets, may)
     };
     let sized = |name: &'static str, budgets: [u8; 4], may: May| Model {
         instancetype: true,
         ..of(name, &[LEGACY], budgets, may)
     };
     let mut models = vec![
-        prompt(of("a late disk", &[LEGACY, late], [0, 1, 1, 2], FAULTS)),
+        prompt(of("a late disk", &[LEGACY, late(LEGACY)], [0, 1, 1, 2], FAULTS)),
         of("one populator disk", &[POPULATOR], [1, 4, 5, 5], FAULTS),
         of("one legacy disk", &[LEGACY], [1, 4, 5, 5], FAULTS),
-        apart("two anti-affine VMs, faults of storage", [0, 1, 2, 2], STORAGE),
+        apart("two anti-affine VMs, faults of storage", LEGACY, [0, 1, 2, 2], STORAGE),
         any_lag(of("one populator disk, any lag", &[POPULATOR], [0, 2, 3, 3], FAULTS)),
         any_lag(of("one legacy disk, any lag", &[LEGACY], [0, 2, 3, 3], FAULTS)),
         prompt(of(
@@ -107,11 +111,11 @@ pub fn table(extent: Extent) -> Vec<Model> {
             SWAP,
         )),
         of("one upload disk", &[upload], [1, 3, 4, 5], FAULTS),
-        two("two replicas that both lead, on time", [1, 2, 3, 3]).lag(0),
+        two("two replicas that both lead, on time", LEGACY, [1, 2, 3, 3]).lag(0),
         sized("a VM with an instancetype", [1, 2, 3, 3], RESIZE),
         sized("a VM with an instancetype, edited", [1, 2, 3, 3], EDIT),
-        prompt(sharing("two VMs that share a claim, edited", [1, 1, 2, 2], EDIT)),
-        sharing("two VMs that share a claim", [1, 2, 3, 3], FAULTS),
+        prompt(sharing("two VMs that share a claim, edited", LEGACY, [1, 1, 2, 2], EDIT)),
+        sharing("two VMs that share a claim", LEGACY, [1, 2, 3, 3], FAULTS),
         prompt(of("VM started and stopped", &[LEGACY], [1, 1, 2, 2], RUN)),
         prompt(Model {
             started: true,
@@ -125,6 +129,33 @@ pub fn table(extent: Extent) -> Vec<Model> {
             ..of("somebody else's pod has our name", &[LEGACY], [1, 2, 3, 3], FAULTS)
         },
     ];
+    // The populator path of all that is above on the legacy path, and workers that fail.
+    let prime_upload = Disk {
+        source: Source::Upload,
+        ..POPULATOR
+    };
+    models.extend([
+        of("one legacy disk, workers fail", &[LEGACY], [1, 2, 3, 3], WORKERS),
+        of("one legacy disk, workers and others fail", &[LEGACY], [1, 2, 3, 3], May { fail_workers: true, ..FAULTS }),
+        of("one populator disk, workers fail", &[POPULATOR], [1, 2, 3, 3], WORKERS),
+        of("one populator disk, workers and others fail", &[POPULATOR], [1, 2, 3, 3], May { fail_workers: true, ..FAULTS }),
+        of("a disk made again after its import has failed", &[LEGACY], [1, 2, 2, 2], May { fail_workers: true, ..SWAP }),
+        of("a populator disk made again after its import has failed", &[POPULATOR], [1, 2, 2, 2], May { fail_workers: true, ..SWAP }),
+        prompt(of("a late disk, workers fail", &[LEGACY, late(LEGACY)], [0, 1, 1, 2], WORKERS)),
+        prompt(of("a late populator disk, workers fail", &[POPULATOR, late(POPULATOR)], [0, 1, 1, 2], WORKERS)),
+        of("one populator upload disk", &[prime_upload], [1, 2, 3, 3], FAULTS),
+        prompt(of("a late populator disk", &[POPULATOR, late(POPULATOR)], [0, 1, 1, 2], FAULTS)),
+        two("two replicas that both lead, populator", POPULATOR, [1, 1, 2, 2]).lag(0),
+        sharing("two VMs that share a populator claim", POPULATOR, [1, 1, 2, 2], FAULTS),
+        prompt(sharing("two VMs that share a populator claim, edited", POPULATOR, [1, 1, 2, 2], EDIT)),
+        apart("two anti-affine VMs, populator, faults of storage", POPULATOR, [0, 1, 1, 2], STORAGE),
+        apart("two anti-affine VMs, populator, faults of ours", POPULATOR, [0, 1, 1, 2], OURS),
+        prompt(of("VM started and stopped, populator", &[POPULATOR], [1, 1, 2, 2], RUN)),
+        of("VM deleted and created again, populator", &[POPULATOR], [1, 1, 2, 2], RECREATE),
+        prompt(of("populator disk or claim deleted and created again", &[POPULATOR], [1, 1, 2, 2], SWAP)),
+        of("placement and opt-in edited, populator", &[POPULATOR], [1, 1, 2, 2], EDIT),
+        of("our pod deleted or evicted, populator", &[POPULATOR], [1, 1, 2, 2], TAKEN),
+    ]);
     if extent == Extent::Test {
         // Elsewhere the models of both are larger than these.
         models.extend([
@@ -135,12 +166,12 @@ pub fn table(extent: Extent) -> Vec<Model> {
         ]);
     } else {
         // Without disturbances it is the other model of two such VMs.
-        models.insert(0, apart("two anti-affine VMs, faults of ours", [0, 1, 1, 2], OURS));
+        models.insert(0, apart("two anti-affine VMs, faults of ours", LEGACY, [0, 1, 1, 2], OURS));
         // A fault is too much for CI: it is not through after two minutes of a core.
-        models.push(two("two replicas that both lead", [0, 0, 1, 2]));
+        models.push(two("two replicas that both lead", LEGACY, [0, 0, 1, 2]));
     }
     if matches!(extent, Extent::Long | Extent::Hours) {
-        models.insert(0, apart("two anti-affine VMs, edited", [0, 0, 1, 2], EDIT));
+        models.insert(0, apart("two anti-affine VMs, edited", LEGACY, [0, 0, 1, 2], EDIT));
     }
     models
 }
