@@ -6,7 +6,7 @@ use first_consumer::memory::Memory;
 use first_consumer::name::{Key, Uid, pod_name};
 use first_consumer::observe::Named;
 use first_consumer::reason::Reason;
-use first_consumer_explore::explore::models::{FAULTS, LEGACY, May, NOTHING};
+use first_consumer_explore::explore::models::{Disk, FAULTS, LEGACY, May, NOTHING, POPULATOR};
 use first_consumer_explore::explore::{Brain, Model, explore};
 use k8s_openapi::jiff::Timestamp;
 use libtest_mimic::{Failed, Trial};
@@ -23,6 +23,10 @@ pub fn trials() -> Vec<Trial> {
         trial("a_pod_beside_a_launcher", a_pod_beside_a_launcher),
         trial("a_pod_made_beside_a_launcher", a_pod_made_beside_a_launcher),
         trial("a_pod_that_is_left", a_pod_that_is_left),
+        trial(
+            "a_pod_that_is_kept_for_a_disk_that_has_failed",
+            a_pod_that_is_kept_for_a_disk_that_has_failed,
+        ),
         trial(
             "a_claim_that_is_forgotten_when_its_node_is_given_back",
             a_claim_that_is_forgotten_when_its_node_is_given_back,
@@ -161,6 +165,24 @@ fn a_pod_that_is_left() -> Result<(), Failed> {
         }
     });
     caught(&one_disk(0, NOTHING), &broken, "no pod is left when nothing waits")
+}
+
+fn a_pod_that_is_kept_for_a_disk_that_has_failed() -> Result<(), Failed> {
+    let broken = Broken(|turn: &mut Turn, _: &mut Memory| {
+        if turn.decision.reason == Reason::DataVolumeFailed {
+            turn.effect = Effect::Nothing;
+        }
+    });
+    let late = Disk {
+        late: true,
+        ..POPULATOR
+    };
+    let may = May {
+        fail_workers: true,
+        ..NOTHING
+    };
+    let model = Model::of("a late populator disk", &[POPULATOR, late], 1).may(may);
+    caught(&model, &broken, "no pod is left when nothing waits")
 }
 
 fn a_claim_that_is_forgotten_when_its_node_is_given_back() -> Result<(), Failed> {
