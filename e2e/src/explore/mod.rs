@@ -43,6 +43,17 @@
 //! * Neighbours act on the live objects, one reconcile at a time; CDI's back-off is any delay, as nothing is timed. What
 //!   nobody else can tell from a moment earlier (the life of a prime's worker, copies of what is known of it, phases that
 //!   nobody tells apart) happens at once: [`step`] says why that loses nothing.
+//! * A provisioner fails by giving the node back, or is slow: everybody else may go on before its volume comes. One that
+//!   fails for ever and keeps the node is the second without an end: every state of that is checked, but as its volume does
+//!   come in a fair run, not what would be left at rest.
+//! * A worker of CDI fails in two ways: for good, as the data is not what was ordered, after which the DataVolume of an
+//!   import is Failed; or its pod goes, and CDI makes another as soon as nobody uses the claim. One that starts again in its
+//!   pod is one that runs longer.
+//! * A disk comes from an import or an upload: clones and other people's populators are in [`crate::world`], but not here.
+//!   The scratch claim of an upload is always bound.
+//! * Namespaces, classes and the flags of ours are as they are at first. Nodes stay, but for what a provisioner says of one
+//!   that is gone, and are as good as each other, unless VMs keep apart.
+//! * Where VMs keep apart, nothing is slower than a pod's life, and CDI does nothing ([`Model::apart`], [`Model::swift`]).
 //! * Which replica is which makes no difference.
 
 mod api;

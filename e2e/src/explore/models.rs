@@ -53,6 +53,8 @@ pub struct May {
     pub take_pods: bool,
     /// The instancetype edited.
     pub resize: bool,
+    /// A worker of CDI fails: for good, so that the DataVolume is Failed, or so that CDI makes another.
+    pub fail_workers: bool,
 }
 
 /// Everything that is not people's doing.
@@ -72,6 +74,7 @@ pub const NOTHING: May = May {
     edit: false,
     take_pods: false,
     resize: false,
+    fail_workers: false,
 };
 
 /// What is in the world at first, and what may happen to it.
@@ -157,7 +160,11 @@ impl Model {
             let new = new_disk(Id::new(Kind::Dv, slot, 0));
             let waiting = Dv {
                 populator: Some(disk.populator),
-                phase: DvPhase::WaitForFirstConsumer,
+                phase: if disk.populator {
+                    DvPhase::PendingPopulation
+                } else {
+                    DvPhase::WaitForFirstConsumer
+                },
                 ..new.clone()
             };
             (!disk.late).then_some(if self.swift { waiting } else { new })

@@ -249,8 +249,12 @@ fn served(state: &State, vm: usize) -> bool {
     }) && state.vmis[vm].is_none_or(|vmi| !vmi.deleting && matches!(vmi.phase, VmiPhase::Unset | VmiPhase::Pending))
 }
 
-/// Whether a disk of it waits for a consumer while none is missing.
+/// Whether a disk of it waits for a consumer while none is missing, and none can never be filled (row 6).
 fn waits(model: &Model, state: &State, vm: usize) -> bool {
+    let failed = |disk: &usize| state.dvs[*disk].as_ref().is_some_and(|dv| dv.phase == DvPhase::Failed);
+    if model.vms[vm].iter().any(failed) {
+        return false;
+    }
     let claims = || model.vms[vm].iter().map(|disk| state.claims[2 * disk].as_ref());
     if claims().any(|claim| claim.is_none_or(|claim| claim.deleting || claim.phase == ClaimPhase::Lost)) {
         return false;

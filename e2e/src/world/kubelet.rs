@@ -7,6 +7,8 @@ use super::objects::PodPhase;
 pub enum Runs {
     /// Ends well after its work: a worker, a temporary launcher, a first-consumer pod.
     Ends,
+    /// Ends badly, and is not started again.
+    Fails,
     /// Runs until it is told to stop: a VM.
     Stays,
 }
@@ -18,6 +20,7 @@ pub fn next(phase: PodPhase, bound: bool, runs: Runs) -> Option<PodPhase> {
     match (phase, runs) {
         (PodPhase::Pending, _) => bound.then_some(PodPhase::Running),
         (PodPhase::Running, Runs::Ends) => Some(PodPhase::Succeeded),
+        (PodPhase::Running, Runs::Fails) => Some(PodPhase::Failed),
         _ => None,
     }
 }
@@ -32,6 +35,7 @@ mod tests {
         assert_eq!(next(PodPhase::Pending, true, Runs::Stays), Some(PodPhase::Running));
         assert_eq!(next(PodPhase::Running, true, Runs::Stays), None);
         assert_eq!(next(PodPhase::Running, true, Runs::Ends), Some(PodPhase::Succeeded));
+        assert_eq!(next(PodPhase::Running, true, Runs::Fails), Some(PodPhase::Failed));
         assert_eq!(next(PodPhase::Succeeded, true, Runs::Ends), None);
     }
 }

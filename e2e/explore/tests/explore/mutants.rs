@@ -6,11 +6,12 @@ use first_consumer::memory::Memory;
 use first_consumer::name::{Key, Uid, pod_name};
 use first_consumer::observe::Named;
 use first_consumer::reason::Reason;
-use first_consumer_explore::explore::models::{FAULTS, LEGACY, May, NOTHING};
+use first_consumer_explore::explore::models::{Disk, FAULTS, LEGACY, May, NOTHING, POPULATOR};
 use first_consumer_explore::explore::{Brain, Model, explore};
 use k8s_openapi::jiff::Timestamp;
 use libtest_mimic::{Failed, Trial};
 use serde_json::json;
+use std::time::Duration;
 
 /// One test a mutant.
 pub fn trials() -> Vec<Trial> {
@@ -20,12 +21,18 @@ pub fn trials() -> Vec<Trial> {
         trial("deleting_whoever_has_the_name", deleting_whoever_has_the_name),
         trial("a_delete_without_precondition", a_delete_without_precondition),
         trial("a_pod_beside_a_launcher", a_pod_beside_a_launcher),
+        trial("a_pod_made_beside_a_launcher", a_pod_made_beside_a_launcher),
         trial("a_pod_that_is_left", a_pod_that_is_left),
+        trial(
+            "a_pod_that_is_kept_for_a_disk_that_has_failed",
+            a_pod_that_is_kept_for_a_disk_that_has_failed,
+        ),
         trial(
             "a_claim_that_is_forgotten_when_its_node_is_given_back",
             a_claim_that_is_forgotten_when_its_node_is_given_back,
         ),
         trial("a_controller_that_forgets_its_gap", a_controller_that_forgets_its_gap),
+        trial("a_gap_that_does_not_grow", a_gap_that_does_not_grow),
         trial("a_pod_that_is_replaced_for_ever", a_pod_that_is_replaced_for_ever),
         trial(
             "a_pod_that_is_not_kept_out_of_where_a_peer_is",
@@ -125,7 +132,30 @@ fn a_pod_beside_a_launcher() -> Result<(), Failed> {
             turn.effect = Effect::Nothing;
         }
     });
-    caught(&model, &broken, "no own pod while a launcher lives")
+    caught(
+        &model,
+        &broken,
+        "no own pod while a launcher lives: ours is kept although a launcher is seen",
+    )
+}
+
+fn a_pod_made_beside_a_launcher() -> Result<(), Failed> {
+    let model = one_disk(1, May { run: true, ..NOTHING });
+    let broken = Broken(|turn: &mut Turn, _: &mut Memory| {
+        let observed = &turn.observed;
+        if let (Reason::LauncherPresent, Named::Nobody, Some(owner)) =
+            (turn.decision.reason, &observed.pod, &observed.owner)
+        {
+            turn.effect = Effect::Create(Box::new(json!({
+                "metadata": {"name": pod_name(&observed.subject), "ownerReferences": [{"uid": owner.uid}]},
+            })));
+        }
+    });
+    caught(
+        &model,
+        &broken,
+        "no own pod while a launcher lives: one is made although a launcher is seen",
+    )
 }
 
 fn a_pod_that_is_left() -> Result<(), Failed> {
@@ -135,6 +165,24 @@ fn a_pod_that_is_left() -> Result<(), Failed> {
         }
     });
     caught(&one_disk(0, NOTHING), &broken, "no pod is left when nothing waits")
+}
+
+fn a_pod_that_is_kept_for_a_disk_that_has_failed() -> Result<(), Failed> {
+    let broken = Broken(|turn: &mut Turn, _: &mut Memory| {
+        if turn.decision.reason == Reason::DataVolumeFailed {
+            turn.effect = Effect::Nothing;
+        }
+    });
+    let late = Disk {
+        late: true,
+        ..POPULATOR
+    };
+    let may = May {
+        fail_workers: true,
+        ..NOTHING
+    };
+    let model = Model::of("a late populator disk", &[POPULATOR, late], 1).may(may);
+    caught(&model, &broken, "no pod is left when nothing waits")
 }
 
 fn a_claim_that_is_forgotten_when_its_node_is_given_back() -> Result<(), Failed> {
@@ -150,6 +198,24 @@ fn a_claim_that_is_forgotten_when_its_node_is_given_back() -> Result<(), Failed>
 fn a_controller_that_forgets_its_gap() -> Result<(), Failed> {
     let broken = Broken(|_: &mut Turn, memory: &mut Memory| *memory = Memory::default());
     caught(&one_disk(1, FAULTS), &broken, "growing gaps")
+}
+
+fn a_gap_that_does_not_grow() -> Result<(), Failed> {
+    struct Steady;
+    impl Brain for Steady {
+        fn turn(&self, index: &Index, subject: &Key, settings: &Settings, memory: &mut Memory, now: Timestamp) -> Turn {
+            let mut turn = turn(index, subject, settings, memory, now);
+            if turn.decision.reason == Reason::BackingOff {
+                turn.decision.wake_at = now.checked_add(Duration::from_secs(5)).ok();
+            }
+            turn
+        }
+    }
+    let may = May {
+        take_pods: true,
+        ..NOTHING
+    };
+    caught(&one_disk(2, may), &Steady, "growing gaps: after 2 pods the gap is")
 }
 
 fn a_pod_that_is_replaced_for_ever() -> Result<(), Failed> {

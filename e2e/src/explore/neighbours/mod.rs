@@ -14,6 +14,7 @@ use super::objects::{Claim, Id, Kind, Pod, Role};
 use super::render;
 use super::state::State;
 use super::step::{Steps, System};
+use crate::world::cdi::worker as cdi_worker;
 use crate::world::objects::{self, PodPhase};
 
 /// Everything that a neighbour may do now.
@@ -58,6 +59,7 @@ fn new_pod(state: &mut State, role: Role, claims: u16, node: Option<u8>) {
 }
 
 fn pod_view(pod: &Pod) -> objects::Pod {
+    let wrong = matches!(pod.role, Role::Worker { .. }) && pod.phase == PodPhase::Failed;
     objects::Pod {
         name: render::name_of_pod(pod),
         uid: pod.id.uid(),
@@ -68,6 +70,8 @@ fn pod_view(pod: &Pod) -> objects::Pod {
         deleting: pod.deleting,
         temporary: matches!(pod.role, Role::Launcher { temporary: true, .. }),
         created: pod.id.life.into(),
+        // A worker that fails for any other reason is made again.
+        error: wrong.then(|| (cdi_worker::WRONG_DATA.to_owned(), "not what was ordered".to_owned())),
         ..objects::Pod::default()
     }
 }

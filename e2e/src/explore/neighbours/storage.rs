@@ -43,11 +43,12 @@ pub fn volume(system: &System, steps: &mut Steps, claim: &Claim) {
     }
     let view = provisioner::View {
         uid: id.uid(),
-        asked: claim.asked || id.slot % 2 == 1,
+        asked: claim.asked || id.slot % 2 == 1 || claim.populator,
         late: true,
         node: claim.node.map(|node| node.to_string()),
         bound: claim.phase != ClaimPhase::Pending,
-        foreign_source: claim.populator,
+        // Where CDI does nothing, of the prime and its worker only the outcome is modelled.
+        foreign_source: claim.populator && !model.swift,
         deleting: claim.deleting,
         volume: state.volumes.iter().any(|volume| volume.made_for == id),
         begun: true,
@@ -269,8 +270,10 @@ pub fn kubelet(system: &System, steps: &mut Steps, pod: &Pod) {
     if pod.node.is_none() || (system.model.apart && (system.busy(steps.state) || silent(steps.state))) {
         return;
     }
+    let worker = matches!(pod.role, Role::Worker { .. });
     let cost = match pod.role {
-        Role::Worker { claim } => cost_of_worker(claim),
+        // It is late if it may still fail.
+        Role::Worker { claim } if !may_fail(system.model, steps.state) => cost_of_worker(claim),
         _ => Cost::Free,
     };
     if pod.deleting {
@@ -286,6 +289,9 @@ pub fn kubelet(system: &System, steps: &mut Steps, pod: &Pod) {
         _ => kubelet::Runs::Ends,
     };
     if let Some(phase) = kubelet::next(pod.phase, bound, runs) {
+        if worker {
+            fail_worker(system.model, steps, pod);
+        }
         // What ends at all may end at once: how long it runs is nobody's business.
         let phase = kubelet::next(phase, bound, runs).unwrap_or(phase);
         let what = if phase == PodPhase::Running {
@@ -301,4 +307,28 @@ pub fn kubelet(system: &System, steps: &mut Steps, pod: &Pod) {
                 .for_each(|pod| pod.phase = phase);
         });
     }
+}
+
+fn may_fail(model: &Model, state: &State) -> bool {
+    model.may.fail_workers && state.budget > 0
+}
+
+/// A worker that starts again in its pod is one that runs longer.
+fn fail_worker(model: &Model, steps: &mut Steps, pod: &Pod) {
+    if !may_fail(model, steps.state) {
+        return;
+    }
+    let id = pod.id;
+    let gone = "a node is drained of {}: CDI has to make another";
+    steps.did(Cost::Disturbs, gone, Some(id), |state| {
+        state.pods.retain(|pod| pod.id != id);
+    });
+    let Some(phase) = kubelet::next(PodPhase::Running, true, kubelet::Runs::Fails) else {
+        return;
+    };
+    let wrong = "{} finds that the data is not what was ordered, and fails";
+    steps.did(Cost::Disturbs, wrong, Some(id), |state| {
+        let failed = state.pods.iter_mut().filter(|pod| pod.id == id);
+        failed.for_each(|pod| pod.phase = phase);
+    });
 }

@@ -152,9 +152,12 @@ fn machine(rng: &mut Rng, name: &str) -> Machine {
     let disk = |number| Disk {
         name: format!("{name}-{number}"),
         class: if rng.bool() { LOCAL_PATH } else { CSI_CLASS },
-        source: match rng.u8(0..6) {
-            0 => json!({"blank": {}}),
-            1 => json!({"upload": {}}),
+        source: match rng.u8(0..24) {
+            0..4 => json!({"blank": {}}),
+            4..8 => json!({"upload": {}}),
+            // Its import starts again and again, or fails for good.
+            8 => json!({"http": {"url": "http://images.example/crashing.img"}}),
+            9 => json!({"http": {"url": "http://images.example/wrong.img"}}),
             _ => json!({"http": {"url": "http://images.example/disk.img"}}),
         },
         late: rng.u8(0..6) == 0,

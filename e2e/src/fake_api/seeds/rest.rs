@@ -91,23 +91,27 @@ fn served(store: &Store, name: &str, vm: &Value) -> bool {
     wanted && !deleting(vm) && vmi.is_none_or(begins)
 }
 
-/// A claim of it that waits for a consumer, while none is missing.
+/// A claim of it that waits for a consumer, while none is missing, and none can never be filled (row 6).
 fn waits(store: &Store, vm: &Value) -> Option<String> {
+    let phase = |name: &str| {
+        let made = store.get(Kind::DataVolume, "ns", name)?;
+        made["status"]["phase"].as_str()
+    };
+    if claims(vm).any(|name| phase(name) == Some("Failed")) {
+        return None;
+    }
     let claim = |name: &str| store.get(Kind::Claim, "ns", name);
     let whole = |found: &Arc<Value>| !deleting(found) && found["status"]["phase"] != "Lost";
     if !claims(vm).all(|name| claim(name).is_some_and(whole)) {
         return None;
     }
     let waiting = |name: &&str| {
-        let phase = store
-            .get(Kind::DataVolume, "ns", name)
-            .and_then(|made| made["status"]["phase"].as_str());
         claim(name).is_some_and(|found| {
             let prime = format!("prime-{}", uid(found));
             found["status"]["phase"] == "Pending"
                 && found["metadata"]["annotations"]["volume.kubernetes.io/selected-node"].is_null()
                 && claim(&prime).is_none()
-                && matches!(phase, Some("WaitForFirstConsumer" | "PendingPopulation"))
+                && matches!(phase(name), Some("WaitForFirstConsumer" | "PendingPopulation"))
         })
     };
     claims(vm).find(waiting).map(str::to_owned)

@@ -7,6 +7,7 @@ use kube::api::{DeleteParams, DynamicObject, PostParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 
+use super::watchman::MOST_EVENTS;
 use crate::fake_api::scene::Scene;
 use crate::stand_in::kind::Kind;
 
@@ -23,6 +24,8 @@ pub enum Tamper {
     CreatesTwice,
     /// A pod is made again and again.
     Spins,
+    /// An event is written again and again.
+    Chatters,
     /// A pod is made that nobody deletes.
     LeavesOne,
     /// A pod is made beside a launcher.
@@ -33,12 +36,13 @@ pub enum Tamper {
 
 impl Tamper {
     /// Each, with words of the rule that it breaks.
-    pub const ALL: [(Self, &'static str); 8] = [
+    pub const ALL: [(Self, &'static str); 9] = [
         (Self::DeletesBlindly, "no delete without a UID"),
         (Self::DeletesForeign, "never a delete of anything but an own pod"),
         (Self::CreatesUnlabelled, "no create without our label"),
         (Self::CreatesTwice, "never two own pods for a subject"),
         (Self::Spins, "growing gaps"),
+        (Self::Chatters, "no loop"),
         (Self::LeavesOne, "no pod is left when nothing waits"),
         (Self::BesideLauncher, "no own pod while a launcher lives"),
         (Self::WritesElse, "we write nothing else"),
@@ -70,6 +74,12 @@ impl Tamper {
                     let made = create(&ours, &own("x")).await?;
                     delete(&ours, &made).await?;
                     scene.advance(Duration::from_secs(6)).await;
+                }
+            }
+            Self::Chatters => {
+                let ours = Kind::Event.api(&scene.api.client(&scene.user()), "ns");
+                for number in 0..=MOST_EVENTS {
+                    create(&ours, &json!({"metadata": {"name": format!("x-{number}")}})).await?;
                 }
             }
             Self::LeavesOne => {

@@ -17,7 +17,7 @@ use crate::stand_in::kind::Kind;
 
 /// More writes than any of the small worlds can need.
 const MOST_PODS: usize = 40;
-const MOST_EVENTS: usize = 150;
+pub const MOST_EVENTS: usize = 150;
 
 /// How long a pod of ours may stay beside a launcher when nothing goes wrong any more.
 const SEES_WITHIN: Duration = Duration::from_secs(90);

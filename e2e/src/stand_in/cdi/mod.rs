@@ -12,6 +12,7 @@ mod worker;
 
 pub use clone_populator::ClonePopulators;
 pub use data_volume::DataVolumes;
+pub use pods::{CRASHES, FAILS};
 pub use populator::Populators;
 pub use reader::Readers;
 pub use worker::Workers;

@@ -1,6 +1,7 @@
 //! The pods that CDI makes (CDI reference 5).
 
 use super::bodies::cdi_labels;
+use crate::world::cdi::worker::WRONG_DATA;
 use crate::{
     stand_in::{
         hand::owner,
@@ -22,6 +23,12 @@ pub const READS_FOR: &str = "ownerRef";
 pub const MADE_FOR: &str = "cdi.kubevirt.io/OwnedByUID";
 /// Makes kwok end a pod that waits for data.
 pub const RUNS_FOR: &str = "e2e.first-consumer.kubevirt.io/runs-for";
+
+/// On a worker: it fails, and for which reason; `true`: for none in particular.
+pub const FAILS: &str = "e2e.first-consumer.kubevirt.io/fail";
+
+/// On a worker: it fails and is started again, for ever.
+pub const CRASHES: &str = "e2e.first-consumer.kubevirt.io/crash-loops";
 
 const DATA: &str = "cdi-data-vol";
 
@@ -66,10 +73,10 @@ fn fate(claim: &Object, source: Source) -> Option<(&'static str, &'static str)> 
     }
     let address = read::annotation(claim, &read::cdi("storage.import.endpoint"))?;
     match address.rsplit('/').next()? {
-        "crashing.img" => Some(("e2e.first-consumer.kubevirt.io/crash-loops", "true")),
-        "rejected.img" => Some(("e2e.first-consumer.kubevirt.io/fail", "true")),
+        "crashing.img" => Some((CRASHES, "true")),
+        "rejected.img" => Some((FAILS, "true")),
         "unmounted.img" => Some(("e2e.first-consumer.kubevirt.io/never-starts", "true")),
-        "wrong.img" => Some(("e2e.first-consumer.kubevirt.io/fail", "ChecksumError")),
+        "wrong.img" => Some((FAILS, WRONG_DATA)),
         _ => None,
     }
 }

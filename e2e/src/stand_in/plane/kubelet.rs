@@ -2,6 +2,7 @@
 
 use crate::{
     stand_in::{
+        cdi::{CRASHES, FAILS},
         engine::{Change, Controller, Outcome},
         hand::{Hand, now},
         kind::Kind,
@@ -80,9 +81,17 @@ impl Controller for Kubelets {
         }
         let ready = if phase == PodPhase::Running { "True" } else { "False" };
         let condition = |kind: &str, status: &str| json!({"type": kind, "status": status, "lastTransitionTime": now(&self.hand.clock)});
-        let status = json!({
+        let mut status = json!({
             "phase": phase.as_str(), "conditions": [condition("PodScheduled", "True"), condition("Ready", ready)],
         });
+        if phase == PodPhase::Failed {
+            let reason = read::annotation(&object, FAILS);
+            status["containerStatuses"] = json!([{"state": {"terminated": {"exitCode": 1, "reason": reason}}}]);
+        } else if read::annotation(&object, CRASHES).is_some() {
+            // How often is of no use to anybody here.
+            let ended = json!({"exitCode": 1, "reason": "Error"});
+            status["containerStatuses"] = json!([{"restartCount": 1, "lastState": {"terminated": ended}}]);
+        }
         self.hand.patch_status(Kind::Pod, key, status).await?;
         self.forget(&pod.uid);
         Ok(Outcome::Done)
@@ -110,13 +119,16 @@ impl Kubelets {
     }
 }
 
-/// A launcher runs on, unless it is a temporary one.
+/// A launcher runs on, unless it is a temporary one; so does what is started again and again.
 fn runs(pod: &Object) -> Runs {
+    let has = |annotation| read::annotation(pod, annotation).is_some();
     let labels = pod.metadata.labels.as_ref();
     let launcher = labels
         .and_then(|labels| labels.get("kubevirt.io"))
         .is_some_and(|role| role == "virt-launcher");
-    if launcher && read::annotation(pod, "kubevirt.io/ephemeral-provisioning").is_none() {
+    if has(FAILS) {
+        Runs::Fails
+    } else if has(CRASHES) || (launcher && !has("kubevirt.io/ephemeral-provisioning")) {
         Runs::Stays
     } else {
         Runs::Ends

@@ -180,7 +180,7 @@ fn describe(claim: &Claim, source: Source, pod: &Pod) -> Worker {
 }
 
 /// Why an import is not tried again: the data is not what was ordered.
-const WRONG_DATA: &str = "ChecksumError";
+pub const WRONG_DATA: &str = "ChecksumError";
 
 fn delete(pod: &Pod) -> Write {
     Write::DeleteWorker {
