@@ -176,11 +176,7 @@ fn the_controller_counts_from_when_it_has_seen_it() {
     let mut world = World::new();
     world.pending("root");
     let mut look = |world: &World, seconds| {
-        let world = World {
-            now: at(seconds),
-            ..world.clone()
-        };
-        let found = world.look(Some(&mut onsets));
+        let found = world.look_at(seconds, &mut onsets);
         (found.findings.len(), found.wake_at)
     };
     assert_eq!(look(&world, 10_000), (0, Some(at(10_120))));
@@ -266,11 +262,7 @@ fn a_scheduler_is_not_silent_the_moment_that_the_volume_is_there() {
     let bound = world.clone();
     world.pending("root");
     let mut silent = |world: &World, seconds| {
-        let world = World {
-            now: at(seconds),
-            ..world.clone()
-        };
-        let found = world.look(Some(&mut onsets)).findings;
+        let found = world.look_at(seconds, &mut onsets).findings;
         found.iter().any(|found| found.trouble == Trouble::SchedulerSilent)
     };
     assert!(!silent(&world, 300));
@@ -292,11 +284,7 @@ fn a_populator_is_not_silent_the_moment_that_a_node_is_given_back() {
     world.unplaced("root");
     world.set("dv-root", &json!({"status": {"phase": "Pending"}}));
     let mut silent = |world: &World, seconds| {
-        let world = World {
-            now: at(seconds),
-            ..world.clone()
-        };
-        let found = world.look(Some(&mut onsets)).findings;
+        let found = world.look_at(seconds, &mut onsets).findings;
         found.iter().any(|found| found.trouble == Trouble::PopulatorSilent)
     };
     assert!(!silent(&placed, 3600));
@@ -311,11 +299,7 @@ fn a_claim_may_be_missing_for_a_minute() {
     let mut world = World::new();
     world.claimless("root", "NotFound", "No PVC found");
     let mut look = |world: &World, seconds| {
-        let world = World {
-            now: at(seconds),
-            ..world.clone()
-        };
-        let found = world.look(Some(&mut onsets));
+        let found = world.look_at(seconds, &mut onsets);
         (found.claim_missing, found.wake_at)
     };
     assert_eq!(look(&world, 1000), (false, Some(at(1060))));

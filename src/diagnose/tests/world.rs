@@ -230,6 +230,15 @@ impl World {
         diagnose(&index, &observed, &self.evidence, onsets, self.now)
     }
 
+    /// What the controller, which has watched it, says some seconds later.
+    pub fn look_at(&self, seconds: i64, onsets: &mut Onsets) -> Diagnosis {
+        let world = Self {
+            now: at(seconds),
+            ..self.clone()
+        };
+        world.look(Some(onsets))
+    }
+
     pub fn troubles(&self) -> Vec<(Trouble, String)> {
         let findings = self.look(None).findings.into_iter();
         findings
