@@ -193,7 +193,7 @@ impl Kinds for LeftOut<'_> {
         let bound = |claim: &Arc<PersistentVolumeClaim>| claim.phase() == ClaimPhase::Bound;
         let volumes = V::PLURAL == PersistentVolume::PLURAL && PersistentVolumeClaim::table(self.0).values().any(bound);
         if (everywhere || volumes) && V::table(self.0).is_empty() {
-            self.0.note_forbidden::<V>();
+            self.0.note_unseen::<V>();
         }
     }
 }
@@ -256,21 +256,18 @@ fn explain(scene: &Scene, subjects: &BTreeSet<Key>, flags: &Explain, colour: boo
     };
     let nobody = !named && accounts.is_empty() && flags.output.is_none();
     let nobody = nobody.then(|| "no VM waits for its disks".to_owned());
-    let forbidden: Vec<&str> = scene.index.forbidden().iter().copied().collect();
-    let forbidden = (!forbidden.is_empty()).then(|| {
+    let unseen: Vec<&str> = scene.index.unseen().iter().copied().collect();
+    let unseen = (!unseen.is_empty()).then(|| {
         let who = if flags.files.is_empty() {
             "you may not read"
         } else {
             "the input has no"
         };
-        format!("{who} {}: what only they tell is left out", forbidden.join(", "))
+        format!("{who} {}: what only they tell is left out", unseen.join(", "))
     });
     Explained {
         text,
-        remarks: [nobody, forbidden, scene.remark.clone()]
-            .into_iter()
-            .flatten()
-            .collect(),
+        remarks: [nobody, unseen, scene.remark.clone()].into_iter().flatten().collect(),
         code: u8::from(named && accounts.iter().any(|account| !account.fine)),
     }
 }

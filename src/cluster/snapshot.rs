@@ -72,7 +72,7 @@ async fn enter<V: Indexed>(
     match objects.await {
         Err(SnapshotError::List(_, error)) if error.code() == Some(404) => lock(index).note_kind::<V>(false),
         Err(SnapshotError::List(_, error)) if error.code() == Some(403) && !needed => {
-            lock(index).note_forbidden::<V>();
+            lock(index).note_unseen::<V>();
         }
         objects => objects?.into_iter().for_each(|view| drop(lock(index).apply(view))),
     }
@@ -164,7 +164,7 @@ mod tests {
             "persistentvolumes",
             "storageclasses",
         ];
-        assert_eq!(index.forbidden().iter().copied().collect::<Vec<_>>(), outside);
+        assert_eq!(index.unseen().iter().copied().collect::<Vec<_>>(), outside);
         assert!(
             index.namespace("ns").is_some(),
             "who may not list them may read their own"

@@ -8,8 +8,6 @@ mod places;
 mod tests;
 mod workers;
 
-pub use places::node_wishes;
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +20,8 @@ use crate::memory::{Onsets, Topic};
 use crate::name::Key;
 use crate::observe::{Disk, Observed};
 use crate::reason::{Reason, Trouble};
+
+pub use places::node_wishes;
 
 /// How long a claim may be missing before somebody is told.
 const MISSING_FOR: Duration = Duration::from_mins(1);

@@ -192,10 +192,7 @@ fn the_controller_counts_from_when_it_has_seen_it() {
 fn a_node_that_is_given_back_three_times_is_told() {
     let mut onsets = Onsets::default();
     let mut world = World::new();
-    let mut given_back = |world: &World| {
-        let found = world.look(Some(&mut onsets)).findings;
-        found.iter().any(|found| found.trouble == Trouble::NodeGivenBack)
-    };
+    let mut given_back = |world: &World| world.look(Some(&mut onsets)).has(Trouble::NodeGivenBack);
     let mut lose = |bound_between: bool| {
         if bound_between {
             assert!(!given_back(&World::new()));
@@ -245,8 +242,7 @@ fn a_scheduler_that_has_chosen_before_is_not_silent() {
         world.own_pod(&json!({}));
         world.look(Some(&mut onsets));
         world.now = at(3630);
-        let found = world.look(Some(&mut onsets)).findings;
-        found.iter().any(|found| found.trouble == Trouble::SchedulerSilent)
+        world.look(Some(&mut onsets)).has(Trouble::SchedulerSilent)
     };
     assert!(told(false));
     assert!(!told(true));
@@ -261,10 +257,7 @@ fn a_scheduler_is_not_silent_the_moment_that_the_volume_is_there() {
     world.own_pod(&json!({}));
     let bound = world.clone();
     world.pending("root");
-    let mut silent = |world: &World, seconds| {
-        let found = world.look_at(seconds, &mut onsets).findings;
-        found.iter().any(|found| found.trouble == Trouble::SchedulerSilent)
-    };
+    let mut silent = |world: &World, seconds| world.look_at(seconds, &mut onsets).has(Trouble::SchedulerSilent);
     assert!(!silent(&world, 300));
     assert!(!silent(&bound, 301));
     assert!(!silent(&bound, 330));
@@ -283,10 +276,7 @@ fn a_populator_is_not_silent_the_moment_that_a_node_is_given_back() {
     let placed = world.clone();
     world.unplaced("root");
     world.set("dv-root", &json!({"status": {"phase": "Pending"}}));
-    let mut silent = |world: &World, seconds| {
-        let found = world.look_at(seconds, &mut onsets).findings;
-        found.iter().any(|found| found.trouble == Trouble::PopulatorSilent)
-    };
+    let mut silent = |world: &World, seconds| world.look_at(seconds, &mut onsets).has(Trouble::PopulatorSilent);
     assert!(!silent(&placed, 3600));
     assert!(!silent(&world, 3601));
     assert!(!silent(&world, 3900));

@@ -74,8 +74,8 @@ impl Index {
         // DataVolume and claim have one name (CDI reference 4.1); who controls the claim is checked by UID.
         let data_volume = self.data_volume(&key);
         let prime = self.prime_claim(&key, &claim.meta().uid).is_some();
-        // Of a class that may not be read, CDI tells the one thing that counts (CDI reference 1.2).
-        let unseen = class.is_none() && self.forbidden().contains(StorageClass::PLURAL);
+        // Of a class that can't be seen, CDI tells the one thing that counts (CDI reference 1.2).
+        let unseen = class.is_none() && self.unseen().contains(StorageClass::PLURAL);
         let waits = data_volume.is_some_and(|data_volume| data_volume.phase().waits());
         let assumed = (unseen && waits).then(StorageClass::waiting);
         let class = class.map(AsRef::as_ref).or(assumed.as_ref());

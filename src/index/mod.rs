@@ -62,8 +62,8 @@ pub struct Index {
     standings: HashMap<Key, Standing>,
     /// Kinds that the API server does not know.
     absent: BTreeSet<&'static str>,
-    /// Kinds that whoever asks may not read, by their plural.
-    forbidden: BTreeSet<&'static str>,
+    /// Kinds that exist and that nobody has shown us, by their plural.
+    unseen: BTreeSet<&'static str>,
 }
 
 /// A kind that the index holds.
@@ -207,15 +207,16 @@ impl Index {
         !self.absent.contains(V::KIND)
     }
 
-    /// Notes that whoever asks may not read a kind. The controller may read all.
-    pub fn note_forbidden<V: Indexed>(&mut self) {
-        self.forbidden.insert(V::PLURAL);
+    /// Notes that a kind exists and can't be seen: whoever asks may not read it, or a file has left it out. The controller
+    /// sees all.
+    pub fn note_unseen<V: Indexed>(&mut self) {
+        self.unseen.insert(V::PLURAL);
     }
 
-    /// The kinds that whoever asks may not read, by their plural.
+    /// The kinds that exist and can't be seen, by their plural.
     #[must_use]
-    pub fn forbidden(&self) -> &BTreeSet<&'static str> {
-        &self.forbidden
+    pub fn unseen(&self) -> &BTreeSet<&'static str> {
+        &self.unseen
     }
 
     /// Every subject: the names of VMs, of VMIs, and of what own pods were made for.

@@ -12,6 +12,7 @@ use first_consumer_e2e::control_plane::{ControlPlane, Options, build_controller,
 use first_consumer_e2e::objects::Vm;
 use serde_json::{Value, json};
 
+use crate::explain::words;
 use versions::{a_neighbour_is_old, another_kubernetes};
 
 /// An authorizer may look at its old rules for a moment.
@@ -45,7 +46,7 @@ fn finding(text: &str, says: &str) -> Option<(char, String)> {
                 .concat()
                 .join("\n")
         });
-    let mut found = blocks.filter(|block| block.split_whitespace().collect::<Vec<_>>().join(" ").contains(says));
+    let mut found = blocks.filter(|block| words(block).contains(says));
     let block = found.next()?;
     let (_, hint) = block.split_once("  Next:   ").unwrap_or_default();
     let command = hint.find("kubectl ").map_or("", |start| &hint[start..]);
@@ -85,6 +86,15 @@ async fn follow(plane: &ControlPlane, flags: &[&str], mark: char, says: &str) ->
     Ok(())
 }
 
+/// Waits until this is found: what is served, or allowed, may change a moment later than it was told to.
+async fn comes(plane: &ControlPlane, flags: &[&str], says: &str) -> Result<()> {
+    wait_for(SOON, says, async || {
+        let (text, _) = check(plane, flags).await?;
+        Ok(finding(&text, says).map(drop))
+    })
+    .await
+}
+
 async fn gone(plane: &ControlPlane, flags: &[&str], says: &str) -> Result<()> {
     wait_for(SOON, &format!("the end of: {says}"), async || {
         let (text, _) = check(plane, flags).await?;
@@ -116,11 +126,7 @@ pub async fn each_hint_repairs_what_is_wrong() -> Result<()> {
     plane
         .kubectl(&["delete", "clusterrolebinding", "first-consumer"])
         .await?;
-    wait_for(SOON, "the end of the rights", async || {
-        let (text, _) = check(&plane, &[]).await?;
-        Ok(finding(&text, "the controller may not list virtualmachines.kubevirt.io").map(drop))
-    })
-    .await?;
+    comes(&plane, &[], "the controller may not list virtualmachines.kubevirt.io").await?;
     repair(
         &plane,
         &[],
@@ -221,8 +227,8 @@ async fn nobody_may_ask(plane: &ControlPlane) -> Result<()> {
     const UNKNOWN: &str = "what the controller may do cannot be checked";
     let hint = "name another account with --as";
     let (text, _) = check(plane, &["--as", "nobody"]).await?;
-    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    ensure!(words.contains(UNKNOWN) && words.contains(hint), "{text}");
+    let told = words(&text);
+    ensure!(told.contains(UNKNOWN) && told.contains(hint), "{text}");
     gone(plane, &[], UNKNOWN).await
 }
 
@@ -244,11 +250,7 @@ async fn a_kind_is_missing(plane: &ControlPlane) -> Result<()> {
         ),
     ] {
         plane.kubectl(&[&["delete"], crds].concat()).await?;
-        wait_for(SOON, missing, async || {
-            let (text, _) = check(plane, &[]).await?;
-            Ok(finding(&text, missing).map(drop))
-        })
-        .await?;
+        comes(plane, &[], missing).await?;
         expect(plane, &[], '×', missing).await?;
         plane.apply_crds(true).await?;
         gone(plane, &[], missing).await?;
@@ -298,12 +300,8 @@ async fn before_the_installation(plane: &ControlPlane) -> Result<()> {
         "metadata": {"name": "datavolumes.cdi.kubevirt.io"}, "spec": {"group": "cdi.kubevirt.io", "scope": "Namespaced",
         "names": {"plural": "datavolumes", "singular": "datavolume", "kind": "DataVolume"}, "versions": [old]}});
     apply(plane, old).await?;
-    wait_for(SOON, "an old CDI", async || {
-        let (text, _) = check(plane, &["--pre"]).await?;
-        Ok(finding(&text, "cdi.kubevirt.io/v1beta1 is not served, only v1alpha1").map(drop))
-    })
-    .await?;
     let old = "cdi.kubevirt.io/v1beta1 is not served, only v1alpha1";
+    comes(plane, &["--pre"], old).await?;
     let look = expect(plane, &["--pre"], '×', old).await?;
     ensure!(look == "kubectl get crd -o name | grep cdi.kubevirt.io", "{look}");
     plane.kubectl(&["delete", "crd/datavolumes.cdi.kubevirt.io"]).await?;

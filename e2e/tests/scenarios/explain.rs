@@ -25,6 +25,11 @@ async fn explain(plane: &ControlPlane, namespace: &str, words: &[&str]) -> Resul
     Ok(explain.arg("--kubeconfig").arg(plane.kubeconfig()?).output().await?)
 }
 
+/// A text without its line breaks, in which a name may be broken at the end of a line.
+pub fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// Waits until this is the cause and the text names these, and fails unless the table has it, too.
 async fn expect(scene: &Scene, subject: &str, cause: &str, names: &[&str]) -> Result<()> {
     expect_in(&scene.cluster.plane, &scene.namespace, subject, cause, names).await
@@ -47,8 +52,7 @@ pub async fn expect_in(
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         *last.lock().unwrap_or_else(std::sync::PoisonError::into_inner) =
             format!("{text}{}", String::from_utf8_lossy(&output.stderr));
-        // A name may be broken at the end of a line.
-        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let words = words(&text);
         let told = text.contains(&line) && names.iter().all(|name| words.contains(name));
         Ok((told && output.status.code() == Some(1)).then_some(()))
     })

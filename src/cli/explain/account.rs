@@ -120,8 +120,8 @@ impl Account {
             ..
         } = turn(&scene.index, subject, &settings, &mut memory, now);
         let unexpanded = matches!(observed.placement, Some(Err(Refusal::NotExpanded)));
-        if !scene.index.forbidden().is_empty() && !unexpanded {
-            // What the VM will ask for depends on what may not be read: the controller is taken at its word.
+        if !scene.index.unseen().is_empty() && !unexpanded {
+            // What the VM will ask for depends on what can't be seen: the controller is taken at its word.
             observed.placement = None;
             decision = decide(&observed, &memory, now);
         }
@@ -133,7 +133,7 @@ impl Account {
             kind: if scene.index.vm(subject).is_some() { "vm" } else { "vmi" },
             name: &subject.name,
             pod: &pod,
-            whole: scene.index.forbidden().is_empty(),
+            whole: scene.index.unseen().is_empty(),
         };
         let (cause, message, next) = match diagnosis.cause(decision.reason) {
             Some(finding) => (

@@ -188,7 +188,7 @@ fn what_may_not_be_read_is_left_out_and_told() {
         !told(&scene).text.contains("Unschedulable"),
         "no class, so nothing waits"
     );
-    scene.index.note_forbidden::<crate::api::StorageClass>();
+    scene.index.note_unseen::<crate::api::StorageClass>();
     let found = told(&scene);
     assert!(found.text.contains("waits for its first consumer"), "{}", found.text);
     assert!(found.text.contains("Cause:  Unschedulable: "), "{}", found.text);

@@ -52,6 +52,12 @@ pub(super) fn merge(value: &mut Value, change: &Value) {
     }
 }
 
+impl Diagnosis {
+    pub(super) fn has(&self, trouble: Trouble) -> bool {
+        self.findings.iter().any(|finding| finding.trouble == trouble)
+    }
+}
+
 impl World {
     pub fn new() -> Self {
         let mut world = Self {

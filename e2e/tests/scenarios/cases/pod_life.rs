@@ -204,8 +204,8 @@ pub async fn c26_the_place_is_lost() -> Result<()> {
     Ok(())
 }
 
-/// A pod that fails each time: ten at most, at distances that double up to 5 minutes, and then one last word. (A pod with a node has done
-/// its work, so what a kubelet makes of it is nobody's business: see the pull error above.)
+/// A pod that fails each time: ten at most, at distances that double up to 5 minutes, and then one last word. (A pod with
+/// a node has done its work, so what a kubelet makes of it is nobody's business: see the pull error above.)
 pub async fn c33_pods_that_fail() -> Result<()> {
     let scene = ByHand::new().await?;
     scene.stuck_root().await?;

@@ -6,9 +6,10 @@ use serde_json::{Value, json};
 
 use super::relay::Relay;
 use super::{apply, check, check_with, expect, gone};
+use crate::explain::words;
 
-/// KubeVirt and CDI do not say what they are, or not so that it can be read, or are too new or too old. The update that the hint asks for is played by what their
-/// operators would write.
+/// KubeVirt and CDI do not say what they are, or not so that it can be read, or are too new or too old. The update that
+/// the hint asks for is played by what their operators would write.
 pub async fn a_neighbour_is_old(plane: &ControlPlane) -> Result<()> {
     let says = async |object: &str, status: Value| {
         let patch = json!({"status": status}).to_string();
@@ -49,8 +50,8 @@ pub async fn a_neighbour_is_old(plane: &ControlPlane) -> Result<()> {
         ] {
             says(object, json!({field: version})).await?;
             let (text, _) = check(plane, &[]).await?;
-            let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-            ensure!(words.contains(found) && words.contains(hint), "{version}: {text}");
+            let told = words(&text);
+            ensure!(told.contains(found) && told.contains(hint), "{version}: {text}");
         }
         says(object, json!({field: fine})).await?;
         gone(plane, &[], "is older than those it is made for").await?;
@@ -67,9 +68,9 @@ pub async fn another_kubernetes(plane: &ControlPlane) -> Result<()> {
     ] {
         relay.says(odd);
         let (text, _) = check_with(relay.kubeconfig.path(), &[]).await?;
-        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let told = words(&text);
         ensure!(
-            words.contains(&format!("‼ version {odd}")) && words.contains(hint),
+            told.contains(&format!("‼ version {odd}")) && told.contains(hint),
             "{text}"
         );
         relay.says(fine);

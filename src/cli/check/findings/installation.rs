@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::super::facts::Facts;
 use super::super::rights::Right;
 use super::{Finding, read};
-use crate::api::{Deployment, View as _};
+use crate::api::{Deployment, Lease, View as _};
 use crate::leader::LEASE;
 
 const APPLY: &str = "kubectl apply -k manifests/base";
@@ -72,19 +72,20 @@ pub(super) fn installations(facts: &Facts) -> Vec<Finding> {
         Err(finding) => findings.push(finding),
         Ok(leases) => {
             let strange = leases.iter().filter(|lease| !homes.contains(&*lease.meta().namespace));
-            findings.extend(strange.filter_map(|lease| {
-                let namespace = &lease.meta().namespace;
-                let holder = lease.holder()?;
-                Some(Finding::doubtful(
-                    format!(
-                        "{holder} holds the Lease of a controller in {namespace}, where there is no Deployment of it"
-                    ),
-                    format!("if nothing runs there, delete it: kubectl delete lease/{LEASE} -n {namespace}"),
-                ))
-            }));
+            findings.extend(strange.filter_map(strange_leader));
         }
     }
     findings
+}
+
+/// Somebody leads where nothing is installed.
+fn strange_leader(lease: &Lease) -> Option<Finding> {
+    let namespace = &lease.meta().namespace;
+    let holder = lease.holder()?;
+    Some(Finding::doubtful(
+        format!("{holder} holds the Lease of a controller in {namespace}, where there is no Deployment of it"),
+        format!("if nothing runs there, delete it: kubectl delete lease/{LEASE} -n {namespace}"),
+    ))
 }
 
 /// Several installations: each has a Lease of its own, so two of them would serve the same VMs.
