@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use first_consumer_e2e::cluster;
-use first_consumer_e2e::control_plane::{Call, Calls, Controller, ControllerOptions, User, wait_for};
+use first_consumer_e2e::control_plane::{Call, Calls, Controller, ControllerOptions, User, wait_within};
 use first_consumer_e2e::objects::{LOCAL_PATH, Vm};
 use first_consumer_e2e::scene::Scene;
 use first_consumer_e2e::suite::Shared as _;
@@ -51,7 +51,7 @@ async fn main() -> Result<()> {
         scene.create(vm.object()).await?;
     }
     let claims: Vec<String> = vms.iter().flat_map(Vm::claims).collect();
-    wait_for(ALL_FILLED, "all disks filled", async || {
+    wait_within(ALL_FILLED, "all disks filled", async || {
         Ok((scene
             .phases()
             .await?

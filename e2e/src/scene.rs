@@ -13,7 +13,7 @@ use crate::cluster::{ACCOUNT, Cluster};
 use crate::control_plane::{Calls, Controller, ControllerOptions, NodeSpec, build_controller, wait_for};
 use crate::objects::Vm;
 
-pub use crate::stage::{Requests, SERVED_ONCE, SOON, Stage, Story, UNTOUCHED};
+pub use crate::stage::{Requests, SERVED_ONCE, Stage, Story, UNTOUCHED};
 
 /// One namespace of a cluster.
 pub struct Scene {
@@ -144,7 +144,7 @@ impl Scene {
     pub async fn wait_reasons(&self, reason: &str, subjects: usize) -> Result<()> {
         let controller = lock(&self.controller).clone().context("no controller runs")?;
         let line = format!("first_consumer_waiting_subjects{{reason=\"{reason}\"}} {subjects}\n");
-        wait_for(SOON, &format!("reason {reason}"), async || {
+        wait_for(&format!("reason {reason}"), async || {
             Ok(controller.get("/metrics").await?.contains(&line).then_some(()))
         })
         .await

@@ -16,7 +16,7 @@ use tokio::sync::{OnceCell, Semaphore};
 use crate::control_plane::{ControlPlane, kept_logs};
 
 /// A scenario that takes longer has hung.
-const LIMIT: Duration = Duration::from_mins(3);
+const LIMIT: Duration = Duration::from_mins(10);
 /// Scenarios mostly wait, so more of them run side by side than there are cores.
 const SIDE_BY_SIDE: usize = 8;
 

@@ -15,8 +15,6 @@ use kube::{Api, ResourceExt as _};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 
-/// Long enough for a provisioner that missed something and looks again after 15 s.
-const SOON: Duration = Duration::from_secs(40);
 /// Set in a copy of this program that starts a control plane, names its folder and waits for its end.
 const VICTIM: &str = "FIRST_CONSUMER_E2E_VICTIM";
 
@@ -92,9 +90,10 @@ async fn a_late_claim_is_bound_once_a_pod_uses_it(plane: Arc<ControlPlane>) -> R
     ensure!(bound().await? == 0, "a claim was bound that nobody uses");
 
     plane.apply(&pod(namespace, "user", "", &["one", "two"])).await?;
-    wait_for(SOON, "both claims are bound", async || {
-        Ok((bound().await? == 2).then_some(()))
-    })
+    wait_for(
+        "both claims are bound",
+        async || Ok((bound().await? == 2).then_some(())),
+    )
     .await?;
     phase(&plane, namespace, "user", "Running").await?;
 
@@ -164,7 +163,7 @@ async fn pods_run_as_long_as_their_kind_does(plane: Arc<ControlPlane>) -> Result
             .any(|condition| condition.type_ == "Ready" && condition.status == "True")
     );
     api.delete("plain", &DeleteParams::default()).await?;
-    wait_for(SOON, "a deleted pod is gone", async || {
+    wait_for("a deleted pod is gone", async || {
         Ok(api.get_opt("plain").await?.is_none().then_some(()))
     })
     .await
@@ -270,7 +269,7 @@ async fn an_interrupted_run_cleans_up() -> Result<()> {
     let (mut child, folder) = start_victim().await?;
     let id = child.id().context("the victim has ended")?.to_string();
     Command::new("kill").args(["-INT", &id]).status().await?;
-    let status = tokio::time::timeout(Duration::from_secs(10), child.wait()).await??;
+    let status = tokio::time::timeout(Duration::from_mins(1), child.wait()).await??;
     ensure!(status.code() == Some(130), "ended with {status}");
     ensure!(
         !folder.exists() && processes_of(&folder).is_empty(),
@@ -283,11 +282,9 @@ async fn the_next_run_sweeps_what_a_killed_one_left() -> Result<()> {
     let (mut child, folder) = start_victim().await?;
     child.kill().await?;
     ensure!(folder.exists(), "a killed run cannot have cleaned up");
-    wait_for(
-        Duration::from_secs(8),
-        "the killed run's processes end by themselves",
-        async || Ok(processes_of(&folder).is_empty().then_some(())),
-    )
+    wait_for("the killed run's processes end by themselves", async || {
+        Ok(processes_of(&folder).is_empty().then_some(()))
+    })
     .await?;
     let options = Options {
         nodes: Vec::new(),
@@ -339,7 +336,7 @@ fn processes_of(folder: &Path) -> Vec<String> {
 
 async fn phase(plane: &ControlPlane, namespace: &str, name: &str, wanted: &str) -> Result<()> {
     let pods: Api<Pod> = Api::namespaced(plane.client(), namespace);
-    wait_for(SOON, &format!("pod {name} is {wanted}"), async || {
+    wait_for(&format!("pod {name} is {wanted}"), async || {
         let phase = pods.get(name).await?.status.and_then(|status| status.phase);
         Ok((phase.as_deref() == Some(wanted)).then_some(()))
     })

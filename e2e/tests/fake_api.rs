@@ -17,7 +17,7 @@ async fn halted(class: &str) -> Result<()> {
     let node = scene.one_node(&vm.claims()).await?;
     scene.wait_phase(&vm.claims(), "Succeeded").await?;
     scene.wait_no_own_pod().await?;
-    let chosen = scene.wait_event("NodeChosen").await?;
+    let chosen = scene.wait_event("NodeChosen", "").await?;
     ensure!(chosen == format!("Node {node} chosen for db-root, db-data"), "{chosen}");
     scene.advance(Duration::from_mins(10)).await;
     scene.expect(SERVED_ONCE)

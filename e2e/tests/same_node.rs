@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result, ensure};
 use first_consumer_e2e::cluster::{self, Cluster};
 use first_consumer_e2e::control_plane::{NodeSpec, Options, wait_for, workspace};
 use first_consumer_e2e::objects::{data_volume, pod};
-use first_consumer_e2e::scene::{SERVED_ONCE, SOON, Scene};
+use first_consumer_e2e::scene::{SERVED_ONCE, Scene};
 use first_consumer_e2e::stand_in::{CSI_CLASS, PLACEMENT_ANNOTATION};
 use first_consumer_e2e::suite::Suite;
 use k8s_openapi::api::core::v1::Taint;
@@ -173,7 +173,7 @@ async fn play(cluster: Arc<Cluster>, case: Case) -> Result<()> {
     for object in (case.before)(&right.name, &nodes[1].name) {
         scene.create_anywhere(&object).await?;
     }
-    wait_for(SOON, "what has to be there before", async || {
+    wait_for("what has to be there before", async || {
         Ok(scene.all_pods_run().await?.then_some(()))
     })
     .await?;

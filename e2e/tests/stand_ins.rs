@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, ensure};
 use first_consumer_e2e::cluster::Cluster;
 use first_consumer_e2e::control_plane::wait_for;
 use first_consumer_e2e::objects::{LOCAL_PATH, Vm, data_volume, pod};
-use first_consumer_e2e::scene::{SOON, Scene};
+use first_consumer_e2e::scene::Scene;
 use first_consumer_e2e::stand_in::{CSI_CLASS, Fault};
 use first_consumer_e2e::suite::Suite;
 use kube::ResourceExt as _;
@@ -46,7 +46,7 @@ async fn a_vm_runs_stops_and_runs_again(cluster: Arc<Cluster>) -> Result<()> {
             .is_empty()
             .then_some(()))
     };
-    wait_for(SOON, "the launcher is gone", gone).await?;
+    wait_for("the launcher is gone", gone).await?;
     scene
         .patch_vm("db", &json!({"spec": {"runStrategy": "Always"}}))
         .await?;
@@ -77,19 +77,14 @@ async fn a_node_given_back_is_chosen_again(cluster: Arc<Cluster>) -> Result<()> 
     dv["metadata"]["annotations"] = json!({"cdi.kubevirt.io/storage.usePopulator": "false"});
     scene.create(dv).await?;
     scene.create(pod("consumer", "disk", &json!({}))).await?;
-    scene.wait_event("ProvisioningFailed").await?;
-    let phase = scene.phases().await?.remove("disk");
-    ensure!(phase.as_deref() == Some("WaitForFirstConsumer"), "{phase:?}");
+    scene.wait_event("ProvisioningFailed", "").await?;
+    scene.wait_phase(&["disk".into()], "WaitForFirstConsumer").await?;
     stand_ins.provisioner_fault(&scene.namespace, "disk", None);
     scene.wait_phase(&["disk".into()], "PVCBound").await?;
+    scene.wait_event("ImportTargetInUse", "consumer").await?;
     let now = DeleteParams::default().grace_period(0);
     scene.pods().delete("consumer", &now).await?;
-    scene.wait_phase(&["disk".into()], "Succeeded").await?;
-    ensure!(
-        !scene.events("ImportTargetInUse").await?.is_empty(),
-        "the consumer was never met"
-    );
-    Ok(())
+    scene.wait_phase(&["disk".into()], "Succeeded").await
 }
 
 /// The target keeps its node, only the prime waits; the DataVolume still says that it waits for population.
@@ -101,11 +96,7 @@ async fn a_failing_driver_holds_a_population_up(cluster: Arc<Cluster>) -> Result
     scene.create(pod("consumer", "disk", &json!({}))).await?;
     scene.wait_node("disk").await?;
     // Told of the prime, and again of the target with the prime's name before it.
-    let told = async || {
-        let told = scene.events("ProvisioningFailed").await?;
-        Ok(told.iter().any(|text| text.starts_with("[prime-")).then_some(()))
-    };
-    wait_for(SOON, "the failure is told of the target", told).await?;
+    scene.wait_event("ProvisioningFailed", "[prime-").await?;
     ensure!(
         scene
             .claim("disk")

@@ -99,7 +99,7 @@ async fn demo(flags: &Flags) -> Result<()> {
     scene
         .create(lost.clone().spec("nodeSelector", zone("zone-x")).object())
         .await?;
-    scene.wait_event("FirstConsumerWaiting").await?;
+    scene.wait_event("FirstConsumerWaiting", "").await?;
     settle().await;
     say(start, "        kubectl patch vm lost: nodeSelector zone-x -> zone-c");
     let correction = json!({"spec": {"template": {"spec": {"nodeSelector": zone("zone-c")}}}});

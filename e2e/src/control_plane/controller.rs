@@ -26,8 +26,6 @@ use super::wait::wait_for;
 const NAMESPACE: &str = "first-consumer";
 const DEPLOYMENT: &str = "first-consumer";
 const LISTEN: &str = "FIRST_CONSUMER_LISTEN";
-const READY_WITHIN: Duration = Duration::from_secs(20);
-
 /// How a controller differs from what its Deployment says.
 #[derive(Clone, Debug, Default)]
 pub struct ControllerOptions {
@@ -107,7 +105,7 @@ impl Controller {
 
     /// Waits until `/readyz` says yes. Fails if the binary has ended, with the end of its log.
     pub async fn wait_ready(&self) -> Result<()> {
-        wait_for(READY_WITHIN, "first-consumer is ready", async || {
+        wait_for("first-consumer is ready", async || {
             ensure!(!self.process.has_ended(), "first-consumer has ended");
             Ok(self.get("/readyz").await.is_ok().then_some(()))
         })
@@ -124,7 +122,7 @@ impl Controller {
         );
         stream.write_all(request.as_bytes()).await?;
         let mut answer = Vec::new();
-        tokio::time::timeout(Duration::from_secs(5), stream.read_to_end(&mut answer)).await??;
+        tokio::time::timeout(Duration::from_secs(30), stream.read_to_end(&mut answer)).await??;
         let answer = String::from_utf8_lossy(&answer);
         let (head, body) = answer.split_once("\r\n\r\n").context("no HTTP answer")?;
         ensure!(

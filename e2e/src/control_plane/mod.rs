@@ -21,4 +21,4 @@ pub use nodes::NodeSpec;
 pub use plane::{ControlPlane, Options};
 pub use process::{Order, Process};
 pub use run::kept_logs;
-pub use wait::wait_for;
+pub use wait::{wait_for, wait_within};

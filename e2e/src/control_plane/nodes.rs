@@ -1,7 +1,6 @@
 //! Nodes: objects of the real API, kept alive by kwok.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use anyhow::Result;
 use k8s_openapi::api::core::v1::{Node, NodeSpec as KubeNodeSpec, NodeStatus, Taint};
@@ -10,8 +9,6 @@ use kube::api::{ListParams, ObjectMeta, PostParams};
 use kube::{Api, Client, ResourceExt as _};
 
 use super::wait::wait_for;
-
-const READY_WITHIN: Duration = Duration::from_mins(1);
 
 /// A node as the scheduler will see it.
 #[derive(Clone, Debug)]
@@ -128,7 +125,7 @@ pub(super) async fn add(client: &Client, specs: &[NodeSpec]) -> Result<()> {
         api.create(&PostParams::default(), &spec.node()).await?;
     }
     let what = format!("{} nodes Ready and without taints", specs.len());
-    wait_for(READY_WITHIN, &what, async || {
+    wait_for(&what, async || {
         let nodes = api.list(&ListParams::default()).await?;
         let usable = |spec: &NodeSpec| {
             nodes

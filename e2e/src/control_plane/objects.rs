@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -14,9 +13,6 @@ use super::wait::wait_for;
 
 /// Whom the API server names as the owner of fields that the harness wrote.
 pub const FIELD_MANAGER: &str = "first-consumer-e2e";
-
-/// CRDs are usable a moment after they are there.
-const ESTABLISHED_WITHIN: Duration = Duration::from_secs(30);
 
 /// The documents of a YAML or JSON text; empty documents are left out.
 pub fn documents(text: &str) -> Result<Vec<DynamicObject>> {
@@ -62,7 +58,7 @@ pub async fn apply_crds<'a>(client: &Client, crds: impl IntoIterator<Item = &'a 
     }
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     for name in names {
-        wait_for(ESTABLISHED_WITHIN, &format!("the CRD {name} is served"), async || {
+        wait_for(&format!("the CRD {name} is served"), async || {
             Ok(is_established(&api.get(&name).await?).then_some(()))
         })
         .await?;

@@ -5,7 +5,6 @@ use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use kube::Client;
@@ -16,8 +15,6 @@ use super::process::{Order, Process};
 use super::run::Run;
 use super::wait::wait_for;
 
-/// How long any part may take until it is usable.
-pub(super) const UP_WITHIN: Duration = Duration::from_mins(1);
 /// The name of kube-apiserver's process.
 pub(super) const APISERVER: &str = "kube-apiserver";
 /// Another program may take a free port before we use it; so often we choose anew.
@@ -58,7 +55,7 @@ pub(super) async fn start_etcd(run: &Run, programs: &Programs) -> Result<String>
         ];
         let etcd = run.start(order("etcd", &programs.control_plane, arguments))?;
         // Its own word: whoever answers on the port may be another program that took it first.
-        let up = wait_for(UP_WITHIN, "etcd serves", async || {
+        let up = wait_for("etcd serves", async || {
             check(&etcd)?;
             Ok(etcd.log().contains("serving client traffic").then_some(()))
         });
@@ -124,7 +121,7 @@ pub(super) async fn start_apiserver(
 /// Waits until kube-apiserver is ready, and returns the admin's client.
 pub(super) async fn apiserver_ready(apiserver: &Process, access: &Access) -> Result<Client> {
     let kubeconfig = access.user_kubeconfig(User::Admin)?;
-    wait_for(UP_WITHIN, "kube-apiserver is ready", async || {
+    wait_for("kube-apiserver is ready", async || {
         check(apiserver)?;
         let Ok(admin) = client(&kubeconfig).await else {
             return Ok(None);

@@ -13,7 +13,7 @@ use super::audit::{AuditLog, Calls};
 use super::build::{Programs, programs, workspace};
 use super::nodes::{self, NodeSpec};
 use super::objects;
-use super::parts::{self, UP_WITHIN};
+use super::parts;
 use super::process::{Order, Process};
 use super::run::{Reason, Run};
 use super::wait::wait_for;
@@ -247,14 +247,10 @@ impl ControlPlane {
 
     async fn wait_for_default_account(&self, namespace: &str) -> Result<()> {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client(), namespace);
-        wait_for(
-            UP_WITHIN,
-            "kube-controller-manager makes the ServiceAccount default",
-            async || {
-                self.check()?;
-                Ok(accounts.get_opt("default").await?.map(drop))
-            },
-        )
+        wait_for("kube-controller-manager makes the ServiceAccount default", async || {
+            self.check()?;
+            Ok(accounts.get_opt("default").await?.map(drop))
+        })
         .await
     }
 }

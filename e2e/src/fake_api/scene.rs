@@ -21,7 +21,7 @@ use super::{FakeApi, Faults, Id, Store};
 use crate::cluster::{ACCOUNT, STORAGE};
 use crate::control_plane::objects::documents;
 use crate::control_plane::{Calls, NodeSpec, wait_for};
-use crate::stage::{Requests, SOON, Stage, Story};
+use crate::stage::{Requests, Stage, Story};
 use crate::stand_in::kind::Kind;
 use crate::stand_in::{self, StandIns};
 
@@ -113,7 +113,7 @@ impl Scene {
     /// Starts a controller (or another replica: each believes to lead) and waits until it is ready.
     pub async fn start_controller(&mut self, settings: Settings) -> Result<()> {
         let endpoints = self.begin_controller(settings);
-        wait_for(SOON, "the controller is ready", async || Ok((endpoints.ready)().ok())).await?;
+        wait_for("the controller is ready", async || Ok((endpoints.ready)().ok())).await?;
         self.ready_at = self.api.clock().now();
         Ok(())
     }
@@ -251,7 +251,7 @@ impl Scene {
     pub async fn wait_reason(&self, reason: &str) -> Result<()> {
         let line = format!("first_consumer_waiting_subjects{{reason=\"{reason}\"}} 1\n");
         let what = format!("reason {reason}");
-        let waited = wait_for(SOON, &what, async || Ok(self.metrics()?.contains(&line).then_some(())));
+        let waited = wait_for(&what, async || Ok(self.metrics()?.contains(&line).then_some(())));
         waited.await.with_context(|| self.log())
     }
 

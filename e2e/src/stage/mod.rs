@@ -5,7 +5,6 @@ mod requests;
 mod waits;
 
 pub use requests::{Requests, SERVED_ONCE, UNTOUCHED};
-pub use waits::SOON;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,6 +21,7 @@ use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::control_plane::wait_for;
+use crate::stand_in::{RUNS_FOR, WAITS_FOR_DATA};
 
 /// The label of our pods.
 const MANAGED: &str = "first-consumer.kubevirt.io/managed";
@@ -141,6 +141,23 @@ impl Stage {
         Ok(())
     }
 
+    /// Waits until the worker of a DataVolume waits for data, and has all of it arrive.
+    pub async fn data_arrives(&self, data_volume: &str) -> Result<()> {
+        let claim = self.claim(data_volume).await?.context("no claim")?;
+        let prime = format!("prime-{}", claim.uid().unwrap_or_default());
+        let worker = wait_for(&format!("a worker for {data_volume}"), async || {
+            let mut pods = self.pods().list(&ListParams::default()).await?.items.into_iter();
+            let fills = |pod: &Pod| {
+                let mut owners = pod.owner_references().iter();
+                owners.any(|owner| owner.name == data_volume || owner.name == prime)
+            };
+            Ok(pods.find(|pod| fills(pod) && pod.annotations().contains_key(WAITS_FOR_DATA)))
+        })
+        .await?;
+        let ends = json!({"metadata": {"annotations": {RUNS_FOR: "0s"}}});
+        self.patch("v1", "Pod", &worker.name_any(), &ends).await
+    }
+
     /// Says of a pod what a kubelet would.
     pub async fn set_phase(&self, pod: &str, phase: &str) -> Result<()> {
         self.patch_status("v1", "Pod", pod, &json!({"phase": phase})).await
@@ -149,7 +166,7 @@ impl Stage {
     /// Deletes a VM and waits until it and its claims are gone.
     pub async fn delete_vm(&self, name: &str, claims: &[String]) -> Result<()> {
         self.vms().delete(name, &DeleteParams::background()).await?;
-        wait_for(SOON, "the VM and its claims are gone", async || {
+        wait_for("the VM and its claims are gone", async || {
             let mut left = self.vms().get_opt(name).await?.is_some();
             for claim in claims {
                 left |= self.claim(claim).await?.is_some();

@@ -1,7 +1,6 @@
 //! What can be waited for.
 
 use std::sync::PoisonError;
-use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use k8s_openapi::api::core::v1::{PersistentVolume, Pod};
@@ -12,14 +11,11 @@ use serde_json::{Value, json};
 use super::Stage;
 use crate::control_plane::wait_for;
 
-/// Long enough for a provisioner that missed something and looks again after 15 s, and for a busy machine.
-pub const SOON: Duration = Duration::from_mins(1);
-
 impl Stage {
     /// Waits until all these DataVolumes have a phase.
     pub async fn wait_phase(&self, data_volumes: &[String], phase: &str) -> Result<()> {
         let what = format!("{} in {phase} in {}", data_volumes.join(", "), self.namespace);
-        let waited = wait_for(SOON, &what, async || {
+        let waited = wait_for(&what, async || {
             let phases = self.phases().await?;
             let there = |name: &String| phases.get(name).is_some_and(|found| found == phase);
             Ok(data_volumes.iter().all(there).then_some(()))
@@ -29,7 +25,7 @@ impl Stage {
 
     /// Waits until the worker of a DataVolume has been restarted so often.
     pub async fn wait_restarts(&self, data_volume: &str, restarts: u64) -> Result<()> {
-        wait_for(SOON, &format!("{restarts} restarts for {data_volume}"), async || {
+        wait_for(&format!("{restarts} restarts for {data_volume}"), async || {
             let found = self.data_volumes().get(data_volume).await?;
             let count = found.data.pointer("/status/restartCount").and_then(Value::as_u64);
             Ok((count >= Some(restarts)).then_some(()))
@@ -39,7 +35,7 @@ impl Stage {
 
     /// Waits until a claim has a node, and returns it.
     pub async fn wait_node(&self, claim: &str) -> Result<String> {
-        wait_for(SOON, &format!("claim {claim} has a node"), async || {
+        wait_for(&format!("claim {claim} has a node"), async || {
             let claim = self.claim(claim).await?;
             Ok(claim.and_then(|claim| claim.annotations().get("volume.kubernetes.io/selected-node").cloned()))
         })
@@ -49,7 +45,7 @@ impl Stage {
 
     /// Waits until a claim is bound, and returns the name of its volume.
     pub async fn wait_bound(&self, claim: &str) -> Result<String> {
-        wait_for(SOON, &format!("claim {claim} is bound"), async || {
+        wait_for(&format!("claim {claim} is bound"), async || {
             Ok(self.claim(claim).await?.and_then(|claim| claim.spec?.volume_name))
         })
         .await
@@ -65,7 +61,7 @@ impl Stage {
                 .first()
                 .cloned())
         };
-        wait_for(SOON, "a pod of ours was made", first)
+        wait_for("a pod of ours was made", first)
             .await
             .with_context(|| self.log())
     }
@@ -78,19 +74,19 @@ impl Stage {
     /// Waits until a pod of ours is there that is like this, and returns it.
     pub async fn wait_own_pod_that(&self, is_wanted: impl Fn(&Pod) -> bool) -> Result<Pod> {
         let found = async || Ok(self.own_pods().await?.into_iter().find(&is_wanted));
-        wait_for(SOON, "a pod of ours", found).await.with_context(|| self.log())
+        wait_for("a pod of ours", found).await.with_context(|| self.log())
     }
 
     /// Waits until none of our pods is there.
     pub async fn wait_no_own_pod(&self) -> Result<()> {
         let gone = async || Ok(self.own_pods().await?.is_empty().then_some(()));
-        wait_for(SOON, "no pod of ours", gone).await.with_context(|| self.log())
+        wait_for("no pod of ours", gone).await.with_context(|| self.log())
     }
 
     /// Waits until a pod of virt-controller's is there, temporary or not.
     pub async fn wait_launcher(&self) -> Result<()> {
         let launchers = ListParams::default().labels("kubevirt.io=virt-launcher");
-        wait_for(SOON, "a launcher", async || {
+        wait_for("a launcher", async || {
             let found = self.pods().list(&launchers).await?;
             Ok((!found.items.is_empty()).then_some(()))
         })
@@ -100,19 +96,22 @@ impl Stage {
     /// Waits until the VMI has a phase.
     pub async fn wait_vmi(&self, name: &str, phase: &str) -> Result<DynamicObject> {
         let vmis = self.api("kubevirt.io/v1", "VirtualMachineInstance");
-        wait_for(SOON, &format!("VMI {name} in {phase}"), async || {
+        wait_for(&format!("VMI {name} in {phase}"), async || {
             let vmi = vmis.get_opt(name).await?;
             Ok(vmi.filter(|vmi| vmi.data.pointer("/status/phase").and_then(Value::as_str) == Some(phase)))
         })
         .await
     }
 
-    /// Waits until an Event with this reason is there, and returns its message.
-    pub async fn wait_event(&self, reason: &str) -> Result<String> {
-        wait_for(SOON, &format!("an Event {reason}"), async || {
-            Ok(self.events(reason).await?.pop())
-        })
-        .await
+    /// Waits until an Event with this reason speaks of this, and returns its message.
+    pub async fn wait_event(&self, reason: &str, of: &str) -> Result<String> {
+        let mut last = Vec::new();
+        let what = format!("an Event {reason} about {of:?}");
+        let waited = wait_for(&what, async || {
+            last = self.events(reason).await?;
+            Ok(last.iter().find(|text| text.contains(of)).cloned())
+        });
+        waited.await.with_context(|| format!("{last:?}\n{}", self.log()))
     }
 
     /// Waits until a claim is bound, and returns the zone that its volume can be reached from.
@@ -155,7 +154,7 @@ impl Stage {
             dry_run: true,
             ..PostParams::default()
         };
-        wait_for(SOON, "pods are refused", async || {
+        wait_for("pods are refused", async || {
             let answer = self.pods().create(&dry, &pod).await;
             Ok(answer
                 .is_err_and(|error| error.to_string().contains(text))

@@ -23,6 +23,7 @@ mod switch;
 mod virt;
 mod virt_api;
 
+pub use cdi::{RUNS_FOR, WAITS_FOR_DATA};
 pub use provisioner::FOREIGN_POPULATOR;
 pub use virt::PLACEMENT_ANNOTATION;
 

@@ -9,18 +9,18 @@ use anyhow::{Context as _, Result, bail, ensure};
 use first_consumer_e2e::{
     cluster::Cluster,
     control_plane::{NodeSpec, Options},
-    stand_in,
+    stand_in::{self, RUNS_FOR, WAITS_FOR_DATA},
     suite::Suite,
 };
 use futures::{StreamExt as _, TryStreamExt as _};
 use kube::{
-    Api, Client,
-    api::{DeleteParams, Patch, PatchParams, PostParams},
+    Api, Client, ResourceExt as _,
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
     core::{ApiResource, DynamicObject, GroupVersionKind},
     runtime::{WatchStreamExt as _, watcher},
 };
 use serde_json::{Value, json};
-use states::{Collector, Line, States, difference, reached};
+use states::{Collector, Line, States, difference, reached, strayed};
 use std::{
     path::{Path, PathBuf},
     process::ExitCode,
@@ -36,10 +36,10 @@ use tracing_subscriber::EnvFilter;
 
 /// A replay that has not come as far as its recording by then has failed. local-path-provisioner alone may take 15 s
 /// for each claim.
-const LIMIT: Duration = Duration::from_secs(80);
+const LIMIT: Duration = Duration::from_mins(3);
 /// The real components race, and a recording is one outcome of that: on a busy machine CDI may be woken a moment later
-/// and never show a phase. So a replay has a second attempt to be the same; a model that is wrong fails both.
-const ATTEMPTS: usize = 2;
+/// and never show a phase. So a replay has more attempts to be the same; a model that is wrong fails them all.
+const ATTEMPTS: usize = 4;
 /// How long nothing more may happen once everything recorded has happened.
 const SETTLED: Duration = Duration::from_secs(2);
 
@@ -203,6 +203,15 @@ async fn perform(client: &Client, namespace: &str, act: Act) -> Result<()> {
                 .delete(&name, &DeleteParams::default().grace_period(0))
                 .await?;
         }
+        Act::Upload => {
+            let pods = api(client, namespace, "Pod")?;
+            let ends = Patch::Merge(json!({"metadata": {"annotations": {RUNS_FOR: "0s"}}}));
+            for pod in pods.list(&ListParams::default()).await? {
+                if pod.annotations().contains_key(WAITS_FOR_DATA) {
+                    pods.patch(&pod.name_any(), &PatchParams::default(), &ends).await?;
+                }
+            }
+        }
     }
     Ok(())
 }
@@ -289,7 +298,7 @@ impl Recorder {
     async fn wait(&self, until: &States, what: &str) -> Result<()> {
         let end = Instant::now() + LIMIT;
         while !reached(&self.states(), until) {
-            if Instant::now() > end {
+            if Instant::now() > end || strayed(&self.states(), until) {
                 bail!("not reached before: {what}\n{}", difference(until, &self.states()));
             }
             ensure!(!self.tasks.is_empty(), "nobody watches");

@@ -45,12 +45,6 @@ const LIST: &[Skip] = &[
     ),
     skip("populator", "DataVolume *", "UploadScheduled", "as ImportScheduled"),
     skip(
-        "populator",
-        "*DataVolume *",
-        "UploadReady",
-        "as ImportInProgress: the upload server lives only 2 s here, and the target need not change in them",
-    ),
-    skip(
         "",
         "Event DataVolume *",
         "ImportScheduled",

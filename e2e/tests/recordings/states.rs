@@ -149,6 +149,14 @@ pub fn reached(now: &States, until: &States) -> bool {
         .all(|(object, states)| now.get(object).is_some_and(|now| now.starts_with(states)))
 }
 
+/// Whether an object has gone a way on which it can no longer come to `until`.
+pub fn strayed(now: &States, until: &States) -> bool {
+    let strays = |now: &[String], until: &[String]| !now.starts_with(until) && !until.starts_with(now);
+    until
+        .iter()
+        .any(|(object, states)| now.get(object).is_some_and(|now| strays(now, states)))
+}
+
 /// How two sets of states differ, object by object; empty if they do not.
 pub fn difference(recorded: &States, replayed: &States) -> String {
     let mut text = String::new();

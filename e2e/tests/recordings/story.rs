@@ -12,6 +12,8 @@ pub enum Act {
     Patch { name: String, spec: Value },
     /// Deleted an object without grace.
     Delete { kind: String, name: String },
+    /// Uploaded a disk, whole.
+    Upload,
 }
 
 /// An act and its moment.
@@ -66,6 +68,8 @@ pub fn of(path: &str, lines: &[Line]) -> Vec<Step> {
     let mut states = Collector::default();
     let mut steps = Vec::new();
     let (mut spec, mut vm_gone, mut pod_dying) = (Map::new(), false, false);
+    let is_upload = |line: &Line| line.kind() == "DataVolume" && line.object["spec"]["source"].get("upload").is_some();
+    let mut uploads = lines.iter().any(is_upload);
     for line in lines {
         let mut acts = Vec::new();
         let hand_made = line.name().starts_with("first-consumer-");
@@ -106,6 +110,14 @@ pub fn of(path: &str, lines: &[Line]) -> Vec<Step> {
                     kind: "Pod".to_owned(),
                     name: line.name().to_owned(),
                 });
+            }
+            ("Pod", _)
+                if uploads
+                    && line.name().starts_with("cdi-upload-")
+                    && line.object["status"]["phase"] == "Succeeded" =>
+            {
+                uploads = false;
+                acts.push(Act::Upload);
             }
             _ => {}
         }

@@ -4,7 +4,6 @@ mod relay;
 mod versions;
 
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use first_consumer_e2e::cluster::STORAGE;
@@ -14,9 +13,6 @@ use serde_json::{Value, json};
 
 use crate::explain::words;
 use versions::{a_neighbour_is_old, another_kubernetes};
-
-/// An authorizer may look at its old rules for a moment.
-const SOON: Duration = Duration::from_secs(30);
 
 /// What `check` prints, and its exit code.
 async fn check(plane: &ControlPlane, flags: &[&str]) -> Result<(String, Option<i32>)> {
@@ -88,7 +84,7 @@ async fn follow(plane: &ControlPlane, flags: &[&str], mark: char, says: &str) ->
 
 /// Waits until this is found: what is served, or allowed, may change a moment later than it was told to.
 async fn comes(plane: &ControlPlane, flags: &[&str], says: &str) -> Result<()> {
-    wait_for(SOON, says, async || {
+    wait_for(says, async || {
         let (text, _) = check(plane, flags).await?;
         Ok(finding(&text, says).map(drop))
     })
@@ -96,7 +92,7 @@ async fn comes(plane: &ControlPlane, flags: &[&str], says: &str) -> Result<()> {
 }
 
 async fn gone(plane: &ControlPlane, flags: &[&str], says: &str) -> Result<()> {
-    wait_for(SOON, &format!("the end of: {says}"), async || {
+    wait_for(&format!("the end of: {says}"), async || {
         let (text, _) = check(plane, flags).await?;
         Ok(finding(&text, says).is_none().then_some(()))
     })

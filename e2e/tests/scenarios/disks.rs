@@ -9,10 +9,12 @@ use first_consumer_e2e::scene::{Requests, SERVED_ONCE, Scene, UNTOUCHED};
 use first_consumer_e2e::stand_in::CSI_CLASS;
 use serde_json::json;
 
-/// A second disk arrives when the first is filled: it must follow it to its node.
+/// A second disk arrives while the first is filled: it must follow it to its node.
 pub async fn late_disk(cluster: Arc<Cluster>) -> Result<()> {
     let scene = Scene::new(cluster, "late-disk").await?;
-    let vm = Vm::halted("db").disk("db-root", LOCAL_PATH).provision("true");
+    let mut root = data_volume("db-root", LOCAL_PATH);
+    root["spec"]["source"]["http"]["url"] = json!("http://images.example/slow.img");
+    let vm = Vm::halted("db").data_volume(root).provision("true");
     scene.create(vm.object()).await?;
     let node = scene.wait_node("db-root").await?;
     scene.wait_phase(&vm.claims(), "ImportInProgress").await?;
@@ -22,6 +24,7 @@ pub async fn late_disk(cluster: Arc<Cluster>) -> Result<()> {
         .patch_vm("db", &json!({"spec": {"template": {"spec": both}}}))
         .await?;
     ensure!(scene.wait_node("late").await? == node, "the late disk went elsewhere");
+    scene.data_arrives("db-root").await?;
     scene
         .wait_phase(&["db-root".into(), "late".into()], "Succeeded")
         .await?;

@@ -16,9 +16,6 @@ use serde_json::{Value, json};
 pub use ours::*;
 pub use theirs::*;
 
-/// What takes half a minute to be wrong, and some more on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(100);
-
 async fn explain(plane: &ControlPlane, namespace: &str, words: &[&str]) -> Result<Output> {
     let mut explain = tokio::process::Command::new(build_controller(false).await?);
     explain.arg("explain").args(words).args(["--namespace", namespace]);
@@ -45,7 +42,7 @@ pub async fn expect_in(
 ) -> Result<()> {
     let line = format!("Cause:  {cause}: ");
     let last = std::sync::Mutex::new(String::new());
-    wait_for(PATIENCE, &format!("{line}{names:?}"), async || {
+    wait_for(&format!("{line}{names:?}"), async || {
         // The command asks for a dozen lists each time.
         tokio::time::sleep(Duration::from_secs(1)).await;
         let output = explain(plane, namespace, &[subject]).await?;

@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use first_consumer_e2e::cluster::{self, Cluster};
 use first_consumer_e2e::control_plane::{Controller, ControllerOptions, Options, wait_for};
 use first_consumer_e2e::objects::{LOCAL_PATH, Vm};
-use first_consumer_e2e::scene::{Requests, SOON, Scene};
+use first_consumer_e2e::scene::{Requests, Scene};
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
@@ -111,7 +111,7 @@ async fn play_two_replicas(cluster: Arc<Cluster>) -> Result<()> {
     let wrote = |replica: &Controller| replica.log().contains("created the pod");
     ensure!(wrote(&replicas[0]) != wrote(&replicas[1]), "exactly one leads");
     let (leader, standby) = if wrote(&replicas[0]) { (0, 1) } else { (1, 0) };
-    wait_for(SOON, "the Lease tells the leader's flags", async || {
+    wait_for("the Lease tells the leader's flags", async || {
         let lease = cluster
             .plane
             .kubectl(&["get", "lease/first-consumer", "-n", "first-consumer", "-o", "json"]);
@@ -125,7 +125,7 @@ async fn play_two_replicas(cluster: Arc<Cluster>) -> Result<()> {
     let second = Vm::halted("second").two_disks(LOCAL_PATH).provision("true");
     scene.create(second.object()).await?;
     scene.wait_phase(&second.claims(), "Succeeded").await?;
-    wait_for(SOON, "the standby took over", async || {
+    wait_for("the standby took over", async || {
         Ok(wrote(&replicas[standby]).then_some(()))
     })
     .await?;

@@ -36,10 +36,15 @@ async fn two_disks(cluster: Arc<Cluster>, namespace: &str, class: &str, waiting:
     let node = scene.one_node(&vm.claims()).await?;
     scene.wait_phase(&vm.claims(), "Succeeded").await?;
     scene.wait_no_own_pod().await?;
-    let chosen = scene.wait_event("NodeChosen").await?;
-    ensure!(chosen == format!("Node {node} chosen for db-root, db-data"), "{chosen}");
-    ensure!(scene.events("FirstConsumerCreated").await?.len() == 1);
-    ensure!(scene.events("FirstConsumerDeleted").await?.len() == 1);
+    let told = [
+        ("NodeChosen", &*format!("Node {node} chosen for db-root, db-data")),
+        ("FirstConsumerCreated", "Created pod first-consumer-db-"),
+        ("FirstConsumerDeleted", "Deleted pod first-consumer-db-"),
+    ];
+    for (reason, text) in told {
+        scene.wait_event(reason, text).await?;
+        ensure!(scene.events(reason).await?.len() == 1, "{reason}");
+    }
     scene.expect(SERVED_ONCE).await
 }
 
@@ -115,11 +120,8 @@ pub async fn selector_corrected_while_stuck(cluster: Arc<Cluster>) -> Result<()>
         .spec("nodeSelector", json!({"topology.kubernetes.io/zone": "zone-x"}));
     scene.create(stuck.object()).await?;
     scene.wait_reason("Unschedulable").await?;
-    let waiting = scene.wait_event("FirstConsumerWaiting").await?;
-    ensure!(
-        waiting.contains("nodes are available"),
-        "the scheduler's own text: {waiting}"
-    );
+    // The scheduler's own text.
+    scene.wait_event("FirstConsumerWaiting", "nodes are available").await?;
 
     let correction = json!({"spec": {"template": {"spec": {
         "nodeSelector": {"topology.kubernetes.io/zone": "zone-b"}}}}});

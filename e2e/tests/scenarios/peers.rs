@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result, ensure};
 use first_consumer_e2e::cluster::{self, ACCOUNT, Cluster};
-use first_consumer_e2e::control_plane::{Controller, ControllerOptions, Options};
+use first_consumer_e2e::control_plane::{Controller, ControllerOptions, Options, wait_for};
 use first_consumer_e2e::objects::{LOCAL_PATH, Vm, data_volume};
 use first_consumer_e2e::scene::{SERVED_ONCE, Scene};
 use first_consumer_e2e::stand_in::ZONAL_CLASS;
@@ -107,13 +107,14 @@ pub async fn ten_members_and_three_nodes(cluster: Arc<Cluster>) -> Result<()> {
         scene.create(vm.object()).await?;
     }
     scene.wait_reasons("Unschedulable", 7).await?;
-    let notes = scene.events("FirstConsumerWaiting").await?;
-    ensure!(
-        notes
-            .iter()
-            .any(|note| note.contains("nodes are available") && note.contains("must not run beside it")),
-        "{notes:?}"
-    );
+    let note = scene
+        .wait_event("FirstConsumerWaiting", "must not run beside it")
+        .await?;
+    ensure!(note.contains("nodes are available"), "{note}");
+    wait_for("the pods of who has a node are gone", async || {
+        Ok((scene.own_pods().await?.len() == 7).then_some(()))
+    })
+    .await?;
     ensure!(nodes(&scene, &members).await?.len() == 3);
     let counts = || {
         let calls = scene.calls()?;

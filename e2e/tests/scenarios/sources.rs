@@ -169,6 +169,9 @@ async fn every_source(
     for vm in &vms {
         scene.one_node(&vm.claims()).await?;
     }
+    for disk in disks.iter().filter(|disk| disk.starts_with("upload-")) {
+        scene.data_arrives(disk).await?;
+    }
     scene.wait_phase(&disks, "Succeeded").await?;
     for disk in &disks {
         scene.wait_bound(disk).await?;
@@ -264,7 +267,7 @@ pub async fn nobody_fills_it_without_a_csi_driver(cluster: Arc<Cluster>) -> Resu
     scene.create(vm.object()).await?;
     scene.wait_bound("db-root").await?;
     scene.wait_phase(&vm.claims(), "PVCBound").await?;
-    scene.wait_event("NoCSIDriverForExternalPopulation").await?;
+    scene.wait_event("NoCSIDriverForExternalPopulation", "").await?;
     scene.wait_no_own_pod().await?;
     scene.nothing_happens().await;
     scene.expect(SERVED_ONCE).await

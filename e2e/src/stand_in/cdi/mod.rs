@@ -12,7 +12,7 @@ mod worker;
 
 pub use clone_populator::ClonePopulators;
 pub use data_volume::DataVolumes;
-pub use pods::{CRASHES, FAILS};
+pub use pods::{CRASHES, FAILS, RUNS_FOR, WAITS_FOR_DATA};
 pub use populator::Populators;
 pub use reader::Readers;
 pub use worker::Workers;

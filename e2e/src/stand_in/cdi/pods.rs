@@ -21,7 +21,10 @@ use std::collections::BTreeMap;
 pub const READS_FOR: &str = "ownerRef";
 /// The UID of the target that a helper was made for.
 pub const MADE_FOR: &str = "cdi.kubevirt.io/OwnedByUID";
-/// Makes kwok end a pod that waits for data.
+/// On a worker: it runs until its data has arrived, which [`RUNS_FOR`] tells kwok.
+pub const WAITS_FOR_DATA: &str = "e2e.first-consumer.kubevirt.io/waits-for-data";
+
+/// How long kwok lets a pod run.
 pub const RUNS_FOR: &str = "e2e.first-consumer.kubevirt.io/runs-for";
 
 /// On a worker: it fails, and for which reason; `true`: for none in particular.
@@ -65,16 +68,17 @@ pub fn worker(claim: &Object, target_labels: BTreeMap<String, String>, source: S
     body
 }
 
-/// How a worker ends, if not well: what an image is like stands in its address; an upload server of a clone ends when
-/// everything was copied.
+/// How a worker ends, if not well and soon: what an image is like stands in its address; an upload server ends when
+/// somebody has uploaded everything, of a clone when everything was copied.
 fn fate(claim: &Object, source: Source) -> Option<(&'static str, &'static str)> {
-    if source.is_clone() {
-        return Some(("e2e.first-consumer.kubevirt.io/waits-for-data", "true"));
+    if !source.is_import() {
+        return Some((WAITS_FOR_DATA, "true"));
     }
     let address = read::annotation(claim, &read::cdi("storage.import.endpoint"))?;
     match address.rsplit('/').next()? {
         "crashing.img" => Some((CRASHES, "true")),
         "rejected.img" => Some((FAILS, "true")),
+        "slow.img" => Some((WAITS_FOR_DATA, "true")),
         "unmounted.img" => Some(("e2e.first-consumer.kubevirt.io/never-starts", "true")),
         "wrong.img" => Some((FAILS, WRONG_DATA)),
         _ => None,

@@ -76,7 +76,7 @@ pub async fn c17_the_copy_of_a_vm(cluster: Arc<Cluster>) -> Result<()> {
     scene.expect(SERVED_ONCE.times(2)).await
 }
 
-/// An upload gets its node, and then its server is not kept waiting by us.
+/// An upload gets its node, and then its server is not kept waiting by us: who uploads finds it ready.
 pub async fn c19_an_upload(cluster: Arc<Cluster>) -> Result<()> {
     let scene = Scene::new(cluster, "c19").await?;
     for class in [LOCAL_PATH, CSI_CLASS] {
@@ -88,6 +88,8 @@ pub async fn c19_an_upload(cluster: Arc<Cluster>) -> Result<()> {
         scene.create(vm.object()).await?;
         scene.wait_phase(&vm.claims(), "UploadReady").await?;
         scene.wait_no_own_pod().await?;
+        scene.data_arrives(&name).await?;
+        scene.wait_phase(&vm.claims(), "Succeeded").await?;
     }
     let met = scene.events("UploadTargetInUse").await?;
     ensure!(met.is_empty(), "CDI met a pod: {met:?}");

@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, ensure};
 use first_consumer_e2e::cluster::Cluster;
 use first_consumer_e2e::control_plane::wait_for;
 use first_consumer_e2e::objects::{LOCAL_PATH, Vm};
-use first_consumer_e2e::scene::{Requests, SERVED_ONCE, SOON, Scene};
+use first_consumer_e2e::scene::{Requests, SERVED_ONCE, Scene};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use kube::api::{Patch, PatchParams};
@@ -34,7 +34,7 @@ pub async fn c27_a_finished_pod_and_a_claim_that_goes(cluster: Arc<Cluster>) -> 
         scene.set_phase(&pod.name_any(), phase).await?;
         // As its user would: the DataVolume and with it the claim.
         scene.delete_data_volume("db-root").await?;
-        wait_for(SOON, "our pod is gone", async || {
+        wait_for("our pod is gone", async || {
             let same = scene.own_pods().await?.iter().any(|other| other.uid() == pod.uid());
             Ok((!same).then_some(()))
         })
@@ -69,7 +69,7 @@ pub async fn c28_a_deletion_that_takes_its_time(cluster: Arc<Cluster>) -> Result
         .patch(&pod.name_any(), &PatchParams::default(), &Patch::Merge(&release))
         .await?;
     served(&scene, &vm).await?;
-    scene.wait_event("FirstConsumerDeleted").await?;
+    scene.wait_event("FirstConsumerDeleted", "Deleted pod").await?;
     scene
         .expect(Requests {
             creates: 2,
@@ -115,7 +115,7 @@ pub async fn c32_a_drain_evicts_it(cluster: Arc<Cluster>) -> Result<()> {
         .pods()
         .evict(&pod.name_any(), &kube::api::EvictParams::default())
         .await?;
-    wait_for(SOON, "another pod", async || {
+    wait_for("another pod", async || {
         let pods = scene.own_pods().await?;
         Ok(pods.into_iter().find(|other| other.uid() != pod.uid()))
     })

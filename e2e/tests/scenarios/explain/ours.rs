@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use first_consumer_e2e::cluster::Cluster;
 use first_consumer_e2e::control_plane::wait_for;
 use first_consumer_e2e::objects::{LOCAL_PATH, Vm, claim, data_volume, pod, policy_against_us};
-use first_consumer_e2e::scene::{SOON, Scene};
+use first_consumer_e2e::scene::Scene;
 use first_consumer_e2e::stand_in::CSI_CLASS;
 use kube::api::PostParams;
 use serde_json::{Value, json};
@@ -240,7 +240,7 @@ pub async fn scheduling_gate(cluster: Arc<Cluster>) -> Result<()> {
         dry_run: true,
         ..PostParams::default()
     };
-    wait_for(SOON, "pods are held", async || {
+    wait_for("pods are held", async || {
         let made = scene.pods().create(&dry, &probe).await?;
         Ok(made.spec.and_then(|spec| spec.scheduling_gates))
     })
