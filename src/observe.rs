@@ -39,7 +39,7 @@ pub struct Observed {
     pub allowance: Allowance,
     /// Whether a VM and a VMI have its name, and the VM does not control the VMI.
     pub name_conflict: bool,
-    /// When the VMI was created.
+    /// When the VMI was created that is to run now; one that has ended is followed by another.
     pub vmi_created: Option<Timestamp>,
     /// Whether flags and annotations allow to serve it.
     pub permission: Permission,
@@ -248,7 +248,7 @@ pub fn observe(index: &Index, subject: &Key, policy: Policy, expanded: Option<&E
         namespace_terminating: namespace.is_some_and(crate::api::Meta::terminating),
         allowance: Allowance::of(index, &subject.namespace),
         name_conflict: name_conflict(vm, vmi),
-        vmi_created: vmi.and_then(|vmi| vmi.meta().creation_timestamp),
+        vmi_created: living(index, subject).and_then(|vmi| vmi.meta().creation_timestamp),
         permission: permission(policy, state, vm, vmi, namespace),
         extra_claims: disks::extra_claims(index, subject, &template),
         launcher: index

@@ -313,10 +313,10 @@ impl Worker {
                 self.metrics.created(reason);
                 observe(&self.metrics.need_to_creation, needed, done);
             }
-            Outcome::Deleted { .. } => {
+            Outcome::Deleted { next_attempt, .. } => {
                 info!(%subject, pod, %reason, about = decision.about, "deleted the pod");
                 self.metrics.deleted(reason);
-                if reason == Reason::PodFinished {
+                if next_attempt.is_some() {
                     self.metrics.failed(reason);
                 }
                 if reason == Reason::Served {

@@ -152,7 +152,7 @@ pub fn turn(index: &Index, subject: &Key, settings: &Settings, memory: &mut Memo
     observed.rival = rivals::rival(index, &observed, settings.policy, now);
     let mut decision = decide(&observed, memory, now);
     let mut effect = effect(&decision, &observed, memory, &settings.pod, now);
-    let silent_until = memory.silence(now).map(|(until, _)| until);
+    let silent_until = memory.silence(now);
     let settling = memory.settling(now).filter(|_| !observed.peers.others.is_empty());
     let going = match (&effect, observed.own_pod()) {
         // Until it is gone, the scheduler goes by what it says.
