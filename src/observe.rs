@@ -158,10 +158,16 @@ impl OwnPod {
         matches!(self.phase, PodPhase::Succeeded | PodPhase::Failed)
     }
 
+    /// Whether it waits for the scheduler or for its volumes, and nobody has deleted it.
+    #[must_use]
+    pub fn waits(&self) -> bool {
+        !self.terminating && !self.finished()
+    }
+
     /// Whether the scheduler is about to choose a node for it, or has chosen one.
     #[must_use]
     pub fn in_flight(&self) -> bool {
-        !self.terminating && !self.finished() && matches!(self.scheduled, Scheduled::Silent | Scheduled::Yes)
+        self.waits() && matches!(self.scheduled, Scheduled::Silent | Scheduled::Yes)
     }
 }
 
@@ -201,6 +207,14 @@ impl Observed {
     #[must_use]
     pub fn needs(&self) -> bool {
         self.claims().any(|claim| claim.needs)
+    }
+
+    /// Whether the own pod has done its work: nothing needs it, and every late claim that it lists is placed, or bound if
+    /// it holds.
+    #[must_use]
+    pub fn served(&self) -> bool {
+        let released = |pod: &OwnPod| pod.claims.iter().all(|claim| claim.released(pod.marks.hold));
+        !self.needs() && self.own_pod().is_some_and(released)
     }
 
     /// Whether the scheduler may be choosing a node for the own pod.

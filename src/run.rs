@@ -25,8 +25,11 @@ use crate::pace::Pace;
 use crate::queue::Queue;
 use crate::worker::{Memories, Worker};
 
-/// How many requests for pods may be in flight.
-const WORKERS: usize = 32;
+/// How many creates of pods may be in flight.
+const CREATES: usize = 32;
+
+/// More than creates, which may be slow, so that somebody is always there for a delete.
+const WORKERS: usize = CREATES + 8;
 
 /// How many VMs virt-api is asked to expand at once.
 const EXPANSIONS: usize = 8;
@@ -173,7 +176,7 @@ impl Controller {
             events,
             metrics: setup.metrics,
             expansions: Semaphore::new(EXPANSIONS),
-            pace: Pace::new(setup.create_rate),
+            pace: Pace::new(setup.create_rate, CREATES),
             memories: Memories::default(),
             clock: setup.clock,
         });
@@ -277,7 +280,7 @@ async fn work(worker: Arc<Worker>, synced: Synced, heartbeat: Arc<Heartbeat>, st
     }
     loop {
         match timeout(BEAT, worker.queue.next()).await {
-            Ok(Some(turn)) => worker.serve(turn.key()).await,
+            Ok(Some(turn)) => worker.serve(turn.key(), turn.due()).await,
             Ok(None) => return,
             Err(_) => {}
         }

@@ -66,6 +66,8 @@ struct Remembered {
     memory: Memory,
     /// Since when it waits, or has waited last.
     needed_since: Option<Timestamp>,
+    /// Since when the pod that is there has done its work.
+    placed_since: Option<Timestamp>,
     /// The last decision, for the log and for the waiting gauge.
     shown: Option<(Reason, bool)>,
     /// What the last diagnosis has found, for the gauge.
@@ -86,6 +88,14 @@ impl Remembered {
         news
     }
 
+    /// Notes what a turn has found that was due at this time.
+    fn follow(&mut self, begins_to_wait: bool, placed: bool, due: Timestamp) {
+        if begins_to_wait {
+            self.needed_since = Some(due);
+        }
+        self.placed_since = placed.then(|| self.placed_since.unwrap_or(due));
+    }
+
     /// Notes what is stuck. Whether that is new and has to be said: where several things are wrong, or one comes and
     /// goes, it may be another every second.
     fn news(&mut self, stuck: Option<Stuck>, now: Timestamp) -> bool {
@@ -101,7 +111,7 @@ struct Farewell {
     outcome: Outcome,
     observed: Observed,
     decision: Decision,
-    began: Timestamp,
+    placed_since: Option<Timestamp>,
 }
 
 impl Farewell {
@@ -134,23 +144,27 @@ impl Memories {
 }
 
 impl Worker {
-    /// Gives a subject its turn.
-    pub async fn serve(self: &Arc<Self>, subject: &Key) {
+    /// Gives a subject its turn, which has been due since a time.
+    pub async fn serve(self: &Arc<Self>, subject: &Key, due: Instant) {
         let now = self.clock.now();
-        let (turn, diagnosis) = {
+        let due = now.checked_sub(due.elapsed()).unwrap_or(now);
+        let (turn, diagnosis, placed_since) = {
             let mut index = lock(&self.index);
-            let (turn, diagnosis) = self.memories.with(subject, |remembered| {
+            let (turn, diagnosis, placed_since) = self.memories.with(subject, |remembered| {
                 let memory = &mut remembered.memory;
+                let before = memory.needed_since;
                 let turn = turn(&index, subject, &self.settings, memory, now);
                 let onsets = Some(&mut memory.onsets);
                 let diagnosis = diagnose(&index, &turn.observed, &Evidence::default(), onsets, now);
-                (turn, diagnosis)
+                let begins_to_wait = memory.needed_since.is_some() && memory.needed_since != before;
+                remembered.follow(begins_to_wait, turn.observed.served(), due);
+                (turn, diagnosis, remembered.placed_since)
             });
             // Under the same lock: two peers must not both find that nobody acts.
             for peer in index.note(subject, turn.standing.clone()) {
                 self.queue.add(peer);
             }
-            (turn, diagnosis)
+            (turn, diagnosis, placed_since)
         };
         let Turn {
             observed,
@@ -177,18 +191,20 @@ impl Worker {
         if let Effect::Expand { inputs } = effect {
             return self.expand(subject.clone(), inputs);
         }
-        if matches!(effect, Effect::Create(_))
-            && let Some(slot) = self.pace.take(subject)
-        {
-            return self.queue.add_at(subject.clone(), slot);
-        }
+        let _place = match effect {
+            Effect::Create(_) => match self.pace.take(subject) {
+                Ok(place) => Some(place),
+                Err(slot) => return self.queue.add_at(subject.clone(), slot),
+            },
+            _ => None,
+        };
         let Some(outcome) = execute(&self.client, subject, effect).await else {
             return;
         };
         let done = self.clock.now();
         let held = matches!(outcome, Outcome::Deleted { held: true, .. });
         if !held {
-            self.tell(&outcome, &observed, &decision, now, done);
+            self.tell(&outcome, &observed, &decision, placed_since, done);
         }
         self.memories.with(subject, |remembered| {
             remembered.memory.record(outcome.clone(), &observed, done);
@@ -197,7 +213,7 @@ impl Worker {
                     outcome,
                     observed,
                     decision,
-                    began: now,
+                    placed_since,
                 })
             });
         });
@@ -271,7 +287,7 @@ impl Worker {
                 &farewell.outcome,
                 &farewell.observed,
                 &farewell.decision,
-                farewell.began,
+                farewell.placed_since,
                 now,
             );
         }
@@ -284,7 +300,6 @@ impl Worker {
         let before = self.memories.with(&observed.subject, |remembered| {
             self.metrics.diagnosed(&remembered.troubles, &troubles);
             remembered.troubles = troubles;
-            remembered.needed_since = remembered.memory.needed_since.or(remembered.needed_since);
             remembered.shown.replace(shown)
         });
         let waiting = |(reason, needs): (Reason, bool)| needs.then_some(reason);
@@ -295,7 +310,14 @@ impl Worker {
     }
 
     /// Log, metrics and Events about an action that is over.
-    fn tell(&self, outcome: &Outcome, observed: &Observed, decision: &Decision, began: Timestamp, done: Timestamp) {
+    fn tell(
+        &self,
+        outcome: &Outcome,
+        observed: &Observed,
+        decision: &Decision,
+        placed_since: Option<Timestamp>,
+        done: Timestamp,
+    ) {
         let subject = &observed.subject;
         let pod = pod_name(subject);
         let reason = decision.reason;
@@ -319,10 +341,10 @@ impl Worker {
                 if next_attempt.is_some() {
                     self.metrics.failed(reason);
                 }
-                if reason == Reason::Served {
-                    observe(&self.metrics.need_to_node, needed, began);
-                    observe(&self.metrics.creation_to_node, created, began);
-                    observe(&self.metrics.node_to_deletion, Some(began), done);
+                if let Some(placed) = placed_since.filter(|_| reason == Reason::Served) {
+                    observe(&self.metrics.need_to_node, needed, placed);
+                    observe(&self.metrics.creation_to_node, created, placed);
+                    observe(&self.metrics.node_to_deletion, Some(placed), done);
                 }
             }
             Outcome::Refused(text) => {
@@ -368,6 +390,26 @@ fn between(earlier: Timestamp, later: Timestamp) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn spans_begin_when_the_turn_was_due_that_found_their_beginning() {
+        let mut remembered = Remembered::default();
+        let at = |second| Timestamp::from_second(second).expect("a time");
+        let found = |remembered: &Remembered| (remembered.needed_since, remembered.placed_since);
+        let steps = [
+            (1, true, false, (Some(at(1)), None)),
+            (2, false, false, (Some(at(1)), None)),
+            (3, false, true, (Some(at(1)), Some(at(3)))),
+            // A delete that was not answered, and its second try.
+            (4, false, true, (Some(at(1)), Some(at(3)))),
+            (5, false, false, (Some(at(1)), None)),
+            (6, true, false, (Some(at(6)), None)),
+        ];
+        for (due, begins_to_wait, placed, expected) in steps {
+            remembered.follow(begins_to_wait, placed, at(due));
+            assert_eq!(found(&remembered), expected, "{due}");
+        }
+    }
 
     #[test]
     fn what_is_stuck_is_said_once_and_again_only_if_it_was_not_for_a_while() {

@@ -149,7 +149,7 @@ pub fn turn(index: &Index, subject: &Key, settings: &Settings, memory: &mut Memo
     }
     observed.look_around(index);
     memory.update(&observed, now);
-    observed.rival = rivals::rival(index, &observed, settings.policy, now);
+    observed.rival = rivals::rival(index, &observed, memory, settings.policy, now);
     let mut decision = decide(&observed, memory, now);
     let mut effect = effect(&decision, &observed, memory, &settings.pod, now);
     let silent_until = memory.silence(now);

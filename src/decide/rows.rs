@@ -24,7 +24,21 @@ type Row = fn(&Case) -> Option<Decision>;
 
 /// What rows 1 to 17 say; the first that speaks decides.
 pub(super) fn first(case: &Case) -> Option<Decision> {
-    ROWS_BEFORE_RIVALS.iter().chain(&ROWS_AFTER).find_map(|row| row(case))
+    let rows = ROWS_BEFORE_RIVALS.iter().chain(&ROWS_OF_RIVALS).chain(&ROWS_AFTER);
+    rows.into_iter().find_map(|row| row(case))
+}
+
+/// Whether the rows after the rivals say that the subject can't act, until somebody changes something or for minutes: it
+/// lets nobody go first, and nobody waits for it.
+pub(super) fn stuck(case: &Case) -> bool {
+    let decision = ROWS_AFTER.iter().find_map(|row| row(case));
+    decision.is_some_and(|decision| is_stuck(decision.reason))
+}
+
+/// Whether a subject that is decided like this can't act.
+pub(super) fn is_stuck(reason: Reason) -> bool {
+    use Reason::{CannotRender, CreateRefused, GaveUp, NameTaken};
+    matches!(reason, CannotRender | GaveUp | CreateRefused | NameTaken)
 }
 
 /// Rows 1 to 10, which look at the subject alone.
@@ -43,10 +57,11 @@ pub(super) const ROWS_BEFORE_RIVALS: [Row; 12] = [
     claim_in_use,
 ];
 
-/// Rows 11 to 17.
-const ROWS_AFTER: [Row; 11] = [
-    shared_disk,
-    waiting_for_peer,
+/// Row 11, which looks at others.
+const ROWS_OF_RIVALS: [Row; 2] = [shared_disk, waiting_for_peer];
+
+/// Rows 12 to 17.
+const ROWS_AFTER: [Row; 9] = [
     cannot_render,
     pod_terminating,
     pod_outdated,
@@ -125,11 +140,7 @@ fn data_volume_failed(case: &Case) -> Option<Decision> {
 
 /// 7: no claim needs a consumer, and a pod that is there has done its work.
 fn served_or_nothing_waiting(case: &Case) -> Option<Decision> {
-    let released = |pod: &OwnPod| pod.claims.iter().all(|claim| claim.released(pod.marks.hold));
-    if case.observed.needs() || !case.observed.own_pod().is_none_or(released) {
-        return None;
-    }
-    if case.observed.own_pod().is_some() {
+    if case.observed.served() {
         let unaware = case.observed.peers.unaware.as_ref();
         // As long as our pod is there, the scheduler keeps the peer's pod away from it.
         return Some(unaware.map_or_else(
@@ -141,6 +152,9 @@ fn served_or_nothing_waiting(case: &Case) -> Option<Decision> {
                 )
             },
         ));
+    }
+    if case.observed.needs() || case.observed.own_pod().is_some() {
+        return None;
     }
     let waiting = [
         claim_missing_or_lost as Row,
