@@ -358,7 +358,10 @@ mod tests {
         assert!(quiet.is_err(), "{quiet:?}");
         controller.watching.spawn(async { panic!("on purpose") });
         let broken = controller.broken().await.to_string();
-        assert!(broken.starts_with("a watch ended: ") && broken.contains("panic"), "{broken}");
+        assert!(
+            broken.starts_with("a watch ended: ") && broken.contains("panic"),
+            "{broken}"
+        );
         controller.tasks.spawn(async {});
         assert_eq!(
             controller.broken().await.to_string(),

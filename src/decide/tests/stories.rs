@@ -302,7 +302,8 @@ fn a_pod_that_came_without_an_answer_goes_at_once_and_the_next_comes_at_once() {
     s.record(Outcome::Unanswered("no answer within 10 s".into()));
     let turn = s.turn();
     assert_eq!((turn.effect, turn.decision.wake_at), (Effect::Nothing, Some(at(1))));
-    s.index.delete::<Pod>(&Key::new(NAMESPACE, &pod_name(&Situation::subject())));
+    s.index
+        .delete::<Pod>(&Key::new(NAMESPACE, &pod_name(&Situation::subject())));
     s.claim(&claim("root", "late"));
     assert!(matches!(s.effect(), Effect::Create(_)));
 }

@@ -330,7 +330,11 @@ fn peers_wake_each_other_when_anything_is_said_of_them_and_not_for_ever() {
     assert_eq!(woken, BTreeSet::from(others));
     let kept_out = Domains::from([(HOST.into(), ["node-1".into()].into())]);
     assert_eq!(acting(&s)[0], Some(Standing::Acting(kept_out.clone())));
-    assert_eq!(s.index.note(&aa, Some(Standing::Acting(kept_out))), BTreeSet::new(), "nothing new");
+    assert_eq!(
+        s.index.note(&aa, Some(Standing::Acting(kept_out))),
+        BTreeSet::new(),
+        "nothing new"
+    );
     assert_eq!(settle(&mut s, &mut memories, all), 3, "all has been said");
 }
 

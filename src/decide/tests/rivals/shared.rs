@@ -75,7 +75,10 @@ fn who_cannot_act_is_passed_over_and_waits_for_the_other_when_it_can_again() {
                     panic!("no expansion")
                 };
                 first.memory.expansion.begin(inputs);
-                first.memory.expansion.end(Expanding::Refused("not found".into()), s.now);
+                first
+                    .memory
+                    .expansion
+                    .end(Expanding::Refused("not found".into()), s.now);
             },
             Reason::CannotRender,
         ),
@@ -110,7 +113,11 @@ fn who_cannot_act_is_passed_over_and_waits_for_the_other_when_it_can_again() {
         assert!(woken, "{reason}: we are told");
         s.create();
         let (turn, woken) = first.turn(&mut s);
-        assert_eq!((turn.decision.reason, woken), (reason, false), "our pod changes nothing for it");
+        assert_eq!(
+            (turn.decision.reason, woken),
+            (reason, false),
+            "our pod changes nothing for it"
+        );
 
         // A restart forgets why it could not: never two pods at once, and never nobody.
         first.memory = Memory::default();
@@ -127,7 +134,8 @@ fn who_cannot_act_is_passed_over_and_waits_for_the_other_when_it_can_again() {
 fn a_pod_that_is_on_its_way_for_the_other_counts_as_if_it_were_there() {
     let mut s = Situation::new();
     let mut first = First::new(&mut s, |_| {});
-    s.index.note(&Situation::subject(), Some(Standing::Acting(Domains::new())));
+    s.index
+        .note(&Situation::subject(), Some(Standing::Acting(Domains::new())));
     let (turn, _) = first.turn(&mut s);
     assert_eq!((turn.decision.action, turn.decision.reason), WAITS);
     s.index.note(&Situation::subject(), None);
@@ -140,7 +148,11 @@ fn only_who_would_list_the_claim_goes_first() {
     let mut s = Situation::new();
     s.disk("aa", &claim("aa", "late"), "WaitForFirstConsumer");
     s.index.apply(view::<VirtualMachine>(&beside("aa", hotplugged)));
-    assert_eq!(s.decide().action, Action::Create, "a pending hotplugged disk is nobody's to list");
+    assert_eq!(
+        s.decide().action,
+        Action::Create,
+        "a pending hotplugged disk is nobody's to list"
+    );
 
     // A sidecar's claim is listed, and both sides see that.
     let mut sidecar = vm(NAMESPACE, "aa", &json!({}));
