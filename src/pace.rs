@@ -100,7 +100,7 @@ mod tests {
     async fn who_finds_all_places_taken_gets_another_slot_and_goes_ahead_when_one_is_free() {
         let pace = Pace::new(20, 1);
         let [a, b, c] = ["a", "b", "c"].map(|name| Key::new("ns", name));
-        let place = pace.take(&a).expect("a goes ahead");
+        let held = pace.take(&a).expect("a goes ahead");
         let mut asked = 0;
         let end = Instant::now() + Duration::from_secs(10);
         let of_c = slot(&pace, &c).expect("c waits");
@@ -113,7 +113,7 @@ mod tests {
         }
         assert!(asked <= 200, "{asked} times in ten seconds");
         assert!(pace.take(&c).is_err(), "its slot has come, and no place");
-        drop(place);
+        drop(held);
         assert!(pace.take(&b).is_ok());
     }
 }
