@@ -89,11 +89,6 @@ impl Admin {
         })
     }
 
-    /// The address that it got, with the port that was chosen if port 0 was asked for.
-    pub fn address(&self) -> std::io::Result<SocketAddr> {
-        self.listener.local_addr()
-    }
-
     /// Serves until `stop`, then lets open answers finish.
     pub async fn serve(self, stop: CancellationToken) {
         let places = Arc::new(Semaphore::new(CONNECTIONS));
@@ -210,7 +205,7 @@ mod tests {
             metrics: Box::new(|| ("# EOF\n".to_owned(), "application/test")),
         };
         let admin = Admin::bind("127.0.0.1:0".parse().unwrap(), endpoints).await.unwrap();
-        let address = admin.address().unwrap();
+        let address = admin.listener.local_addr().unwrap();
         let stop = CancellationToken::new();
         let task = tokio::spawn(admin.serve(stop.clone()));
         Bench {

@@ -206,6 +206,9 @@ impl Memory {
             self.ended = None;
             self.made_for.clear();
         }
+        if self.refusal.is_none() && self.ended.is_none() {
+            return;
+        }
         let wishes = Wishes::of(observed);
         let other = |refused: &Refused| wishes.differ(&refused.wishes) || refused.allowance != observed.allowance;
         if self.refusal.as_ref().is_some_and(other) {

@@ -2,7 +2,8 @@
 
 use k8s_openapi::jiff::Timestamp;
 
-use super::rows::{Case, ROWS_BEFORE_RIVALS, is_stuck, stuck};
+use super::rows::{Case, ROWS_BEFORE_RIVALS};
+use super::rows_after::{is_stuck, stuck};
 use crate::index::{Index, Standing};
 use crate::memory::Memory;
 use crate::name::Key;
