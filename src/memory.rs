@@ -86,8 +86,7 @@ pub struct Memory {
     pub refusal: Option<Refused>,
     refusals: u32,
     unanswered: u32,
-    /// Until when nothing is written, because the API server did not answer the last time; what went wrong.
-    silent_until: Option<(Timestamp, String)>,
+    silence: Option<Silence>,
     /// What the next pod's `attempt` is, after pods that have ended without result, and what those were made for.
     ended: Option<(u32, Wishes)>,
     /// A pod that we made and that the watch has not shown yet.
@@ -102,6 +101,15 @@ pub struct Memory {
     pub expansion: Expansion,
     /// Since when what a diagnosis has to wait for has been so.
     pub onsets: Onsets,
+}
+
+/// The API server did not answer the last time.
+#[derive(Clone, Debug)]
+struct Silence {
+    /// Until when nothing is written.
+    until: Timestamp,
+    /// The own pod that was there: once there is another one or none, the write was done, or somebody else did it.
+    pod: Option<Uid>,
 }
 
 /// A refused creation.
@@ -184,6 +192,10 @@ impl Memory {
                 ..Self::default()
             };
         }
+        let pod = observed.own_pod().map(|pod| &pod.uid);
+        if self.silence.take_if(|silence| silence.pod.as_ref() != pod).is_some() {
+            self.unanswered = 0;
+        }
         let waits = observed.needs() && observed.permission.wanted();
         self.needed_since = waits.then(|| self.needed_since.unwrap_or(now));
         let finished = observed.own_pod().is_some_and(OwnPod::finished);
@@ -193,6 +205,9 @@ impl Memory {
             self.creations = 0;
             self.ended = None;
             self.made_for.clear();
+        }
+        if self.refusal.is_none() && self.ended.is_none() {
+            return;
         }
         let wishes = Wishes::of(observed);
         let other = |refused: &Refused| wishes.differ(&refused.wishes) || refused.allowance != observed.allowance;
@@ -209,7 +224,7 @@ impl Memory {
     pub fn record(&mut self, outcome: Outcome, observed: &Observed, now: Timestamp) {
         if !matches!(outcome, Outcome::Unanswered(_)) {
             self.unanswered = 0;
-            self.silent_until = None;
+            self.silence = None;
         }
         match outcome {
             Outcome::Created(pod) => {
@@ -238,10 +253,11 @@ impl Memory {
                     allowance: observed.allowance.clone(),
                 });
             }
-            Outcome::Unanswered(text) => {
+            Outcome::Unanswered(_) => {
                 self.unanswered += 1;
-                let until = now.checked_add(SILENCE.after(self.unanswered));
-                self.silent_until = until.ok().map(|until| (until, text));
+                let until = now.checked_add(SILENCE.after(self.unanswered)).ok();
+                let pod = observed.own_pod().map(|pod| pod.uid.clone());
+                self.silence = until.map(|until| Silence { until, pod });
             }
             Outcome::Deleted {
                 uid,
@@ -267,11 +283,11 @@ impl Memory {
         self.ended.as_ref().map_or(1, |(attempt, _)| *attempt)
     }
 
-    /// Until when nothing is written, because the API server did not answer the last time, and what went wrong.
+    /// Until when nothing is written, because the API server did not answer the last time.
     #[must_use]
-    pub fn silence(&self, now: Timestamp) -> Option<(Timestamp, &str)> {
-        let (until, text) = self.silent_until.as_ref()?;
-        (now < *until).then_some((*until, text))
+    pub fn silence(&self, now: Timestamp) -> Option<Timestamp> {
+        let until = self.silence.as_ref()?.until;
+        (now < until).then_some(until)
     }
 
     /// Until when no pod is made, because the last one was made a short time ago.
