@@ -119,10 +119,10 @@ pub const SITUATIONS: &[Expected] = &[
     Expected {
         file: "instancetype-missing",
         vm: "vm/db",
-        action: "Wait",
-        reason: "ExpansionPending",
+        action: "Create",
+        reason: "FirstConsumerNeeded",
         diagnosis: "",
-        names: &["kubectl get vm/db"],
+        names: &["what its instancetype", "kubectl first-consumer explain vm/db"],
     },
     Expected {
         file: "claim-missing",

@@ -1,6 +1,6 @@
 //! All that is to be said of one subject, in the shape of `-o json`.
 
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
 use super::Scene;
@@ -8,15 +8,14 @@ use super::scheduler::BY_NODE;
 use crate::api::{
     ClaimPhase, DataVolumePhase, Event, Pod, Scheduled, View as _, VirtualMachine, VirtualMachineInstance, VmiPhase,
 };
-use crate::claim::Path;
+use crate::claim::{Claim, Path};
 use crate::decide::{Action, Decision, Settings, Turn, decide, turn};
 use crate::diagnose::{self, Diagnosis, Finding, diagnose};
 use crate::lifecycle::State;
 use crate::name::{DOMAIN, Key, pod_name};
 use crate::observe::{Disk, Observed};
-use crate::placement::Refusal;
-use crate::policy;
-use crate::reason::{Reason, Trouble, Whom};
+use crate::policy::{self, Permission, Policy};
+use crate::reason::{Reason, Trouble, WATCH_NAMESPACE, Whom};
 
 /// What is to be said of one subject.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -109,30 +108,20 @@ pub struct DiskAccount {
 impl Account {
     /// What is to be said of a subject now.
     pub(super) fn of(scene: &Scene, subject: &Key, now: Timestamp) -> Self {
-        let settings = Settings {
-            policy: scene.policy,
-            ..Settings::default()
-        };
-        let mut memory = scene.memories.get(subject).cloned().unwrap_or_default();
-        let Turn {
-            mut observed,
-            mut decision,
-            ..
-        } = turn(&scene.index, subject, &settings, &mut memory, now);
-        let unexpanded = matches!(observed.placement, Some(Err(Refusal::NotExpanded)));
-        if !scene.index.unseen().is_empty() && !unexpanded {
-            // What the VM will ask for depends on what can't be seen: the controller is taken at its word.
-            observed.placement = None;
-            decision = decide(&observed, &memory, now);
-        }
-        let decision = told(scene, &observed, decision);
+        let Decided {
+            observed,
+            decision,
+            unasked,
+        } = decided(scene, subject, now);
         let diagnosis = diagnose(&scene.index, &observed, &scene.evidence, None, now);
         let pod = pod_name(subject);
         let whom = Whom {
             namespace: &subject.namespace,
             kind: if scene.index.vm(subject).is_some() { "vm" } else { "vmi" },
             name: &subject.name,
+            started: scene.index.vmi(subject).is_some(),
             pod: &pod,
+            controller: &scene.home,
             whole: scene.index.unseen().is_empty(),
         };
         let (cause, message, next) = match diagnosis.cause(decision.reason) {
@@ -147,7 +136,6 @@ impl Account {
                 decision.reason.next(whom, &decision.about),
             ),
         };
-        // The launcher is a consumer, too: it is fine as soon as it has a node.
         // The verdict is on a pod that asks for what the VM does.
         let of_vm = match diagnosis.cause(decision.reason) {
             Some(finding) => finding.trouble == Trouble::LauncherUnschedulable,
@@ -157,8 +145,10 @@ impl Account {
             Some(wishes) if of_vm && message.contains(BY_NODE) => format!("{message}; the VM asks for {wishes}"),
             _ => message,
         };
+        // The launcher is a consumer, too: it is fine as soon as it has a node.
         let waits = decision.reason == Reason::LauncherPresent && observed.claims().any(|claim| claim.needs);
         let held = observed.namespace_terminating.then(|| held(scene, subject)).flatten();
+        let unexpanded = unasked && decision.reason == Reason::FirstConsumerNeeded && diagnosis.findings.is_empty();
         let (message, next) = match (unreadable(scene, subject), &held) {
             (Some(words), _) if decision.reason == Reason::NotAskedFor => {
                 (format!("{message}: {words}"), Reason::OptedOut.next(whom, ""))
@@ -176,6 +166,18 @@ impl Account {
                     "see what is left in it: kubectl describe namespace/{}",
                     subject.namespace
                 ),
+            ),
+            (None, None) if unexpanded => (
+                format!("{message}; what its instancetype or preference adds is not known here"),
+                if scene.forbidden.contains(subject) {
+                    next
+                } else {
+                    let Whom { kind, name, .. } = whom;
+                    format!(
+                        "let virt-api tell it: kubectl first-consumer explain {kind}/{name} -n {}",
+                        subject.namespace
+                    )
+                },
             ),
             _ => (message, next),
         };
@@ -199,6 +201,81 @@ impl Account {
             pods: pods(scene, &observed),
             diagnosis: diagnosis.findings.iter().map(Wrong::of).collect(),
         }
+    }
+}
+
+/// What is decided about a subject, as far as it can be known here.
+struct Decided {
+    observed: Observed,
+    decision: Decision,
+    /// What the VM asks for depends on an instancetype or preference, and nobody has asked virt-api.
+    unasked: bool,
+}
+
+fn decided(scene: &Scene, subject: &Key, now: Timestamp) -> Decided {
+    let settings = Settings {
+        policy: scene.controller.policy,
+        ..Settings::default()
+    };
+    let mut memory = scene.memories.get(subject).cloned().unwrap_or_default();
+    let Turn {
+        mut observed,
+        mut decision,
+        ..
+    } = turn(&scene.index, subject, &settings, &mut memory, now);
+    let inputs = observed.unexpanded.as_ref();
+    let failure = inputs.and_then(|inputs| memory.expansion.failure(inputs));
+    let unexpanded = inputs.is_some();
+    let unasked = unexpanded && failure.is_none();
+    let unanswered = failure.is_some_and(|failure| !failure.refused) && observed.own_pod().is_some();
+    if unasked || unanswered || (!unexpanded && !scene.index.unseen().is_empty()) {
+        // What the VM will ask for is not known here: the controller is taken at its word about its pod.
+        observed.placement = None;
+        if unexpanded {
+            let further = further_claims(&observed);
+            observed.extra_claims.extend(further);
+        }
+        decision = decide(&observed, &memory, now);
+    }
+    if let Some(watched) = scene.controller.elsewhere(subject) {
+        if observed.permission != Permission::No(Reason::MigrationTarget) {
+            observed.permission = Permission::No(Reason::SwitchedOff);
+        }
+        decision = decide(&observed, &memory, now);
+        if decision.reason == Reason::SwitchedOff {
+            decision.about = format!("{WATCH_NAMESPACE} is {watched}");
+        }
+    }
+    let mut decision = told(scene, &observed, decision);
+    if decision.reason == Reason::LeftToVirtController {
+        decision.about = left_alone(observed.state, scene.controller.policy);
+    }
+    Decided {
+        observed,
+        decision,
+        unasked,
+    }
+}
+
+/// What the own pod lists beside the boot claims: a preference may ask for a state claim.
+fn further_claims(observed: &Observed) -> Vec<Claim> {
+    let known = observed.listed();
+    let of_pod = observed.own_pod().into_iter().flat_map(|pod| &pod.claims);
+    let boots = |claim: &&Claim| observed.disks.iter().any(|disk| disk.name == claim.name);
+    let further = of_pod.filter(|claim| !boots(claim) && known.iter().all(|other| other.name != claim.name));
+    further.cloned().collect()
+}
+
+/// Why a subject is left to virt-controller.
+fn left_alone(state: State, policy: Policy) -> String {
+    match state {
+        State::Starting | State::Pending => {
+            let after = SignedDuration::try_from(policy.fallback_after).unwrap_or(SignedDuration::MAX);
+            format!("it is started, and served from here if it still waits after {after:#}")
+        }
+        State::Unknown => "its run strategy is none that is known".to_owned(),
+        State::Final => "its VMI has ended".to_owned(),
+        State::Halted | State::Running | State::Deleting => String::new(),
     }
 }
 
