@@ -94,7 +94,9 @@ async fn told<V: Indexed>(
         objects => {
             let Objects { readable, unreadable } = objects?;
             Box::new(|snapshot| {
-                readable.into_iter().for_each(|view| drop(snapshot.index.apply(view)));
+                for view in readable {
+                    drop(snapshot.index.apply(view));
+                }
                 snapshot.unreadable.extend(unreadable);
             })
         }

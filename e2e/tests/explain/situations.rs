@@ -122,7 +122,10 @@ pub const SITUATIONS: &[Expected] = &[
         action: "Create",
         reason: "FirstConsumerNeeded",
         diagnosis: "",
-        names: &["what its instancetype", "kubectl first-consumer explain vm/db"],
+        names: &[
+            "instancetype or preference adds",
+            "kubectl first-consumer explain vm/db",
+        ],
     },
     Expected {
         file: "claim-missing",
