@@ -2,6 +2,7 @@
 
 mod account;
 mod controller;
+mod decided;
 mod scheduler;
 #[cfg(test)]
 mod tests;

@@ -1,21 +1,20 @@
 //! All that is to be said of one subject, in the shape of `-o json`.
 
-use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;
 
 use super::Scene;
+use super::decided::{Decided, decided};
 use super::scheduler::BY_NODE;
-use crate::api::{
-    ClaimPhase, DataVolumePhase, Event, Pod, Scheduled, View as _, VirtualMachine, VirtualMachineInstance, VmiPhase,
-};
-use crate::claim::{Claim, Path};
-use crate::decide::{Action, Decision, Settings, Turn, decide, turn};
+use crate::api::{ClaimPhase, DataVolumePhase, Pod, Scheduled, View as _, VirtualMachineInstance, VmiPhase};
+use crate::claim::Path;
 use crate::diagnose::{self, Diagnosis, Finding, diagnose};
 use crate::lifecycle::State;
-use crate::name::{DOMAIN, Key, pod_name};
+use crate::name::{Key, pod_name};
 use crate::observe::{Disk, Observed};
-use crate::policy::{self, Permission, Policy};
-use crate::reason::{Reason, Trouble, WATCH_NAMESPACE, Whom};
+use crate::pod::Owner;
+use crate::policy;
+use crate::reason::{Reason, Trouble, Whom};
 
 /// What is to be said of one subject.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -27,6 +26,9 @@ pub struct Account {
     pub name: String,
     /// `VirtualMachine` or `VirtualMachineInstance`.
     pub kind: &'static str,
+    /// The same, as in `kubectl get`.
+    #[serde(skip)]
+    pub word: &'static str,
     /// Where in its life it is ([`crate::lifecycle::State`]).
     pub state: String,
     /// The same as KubeVirt says it.
@@ -115,9 +117,11 @@ impl Account {
         } = decided(scene, subject, now);
         let diagnosis = diagnose(&scene.index, &observed, &scene.evidence, None, now);
         let pod = pod_name(subject);
+        let owner = observed.owner.as_ref();
+        let word = owner.map_or("vmi", Owner::word);
         let whom = Whom {
             namespace: &subject.namespace,
-            kind: if scene.index.vm(subject).is_some() { "vm" } else { "vmi" },
+            kind: word,
             name: &subject.name,
             started: scene.index.vmi(subject).is_some(),
             pod: &pod,
@@ -184,10 +188,8 @@ impl Account {
         Self {
             namespace: subject.namespace.to_string(),
             name: subject.name.to_string(),
-            kind: match whom.kind {
-                "vm" => VirtualMachine::KIND,
-                _ => VirtualMachineInstance::KIND,
-            },
+            kind: owner.map_or(VirtualMachineInstance::KIND, |owner| owner.kind),
+            word,
             state: format!("{:?}", observed.state),
             shown_state: shown_state(scene, subject, observed.state),
             action: format!("{:?}", decision.action),
@@ -201,81 +203,6 @@ impl Account {
             pods: pods(scene, &observed),
             diagnosis: diagnosis.findings.iter().map(Wrong::of).collect(),
         }
-    }
-}
-
-/// What is decided about a subject, as far as it can be known here.
-struct Decided {
-    observed: Observed,
-    decision: Decision,
-    /// What the VM asks for depends on an instancetype or preference, and nobody has asked virt-api.
-    unasked: bool,
-}
-
-fn decided(scene: &Scene, subject: &Key, now: Timestamp) -> Decided {
-    let settings = Settings {
-        policy: scene.controller.policy,
-        ..Settings::default()
-    };
-    let mut memory = scene.memories.get(subject).cloned().unwrap_or_default();
-    let Turn {
-        mut observed,
-        mut decision,
-        ..
-    } = turn(&scene.index, subject, &settings, &mut memory, now);
-    let inputs = observed.unexpanded.as_ref();
-    let failure = inputs.and_then(|inputs| memory.expansion.failure(inputs));
-    let unexpanded = inputs.is_some();
-    let unasked = unexpanded && failure.is_none();
-    let unanswered = failure.is_some_and(|failure| !failure.refused) && observed.own_pod().is_some();
-    if unasked || unanswered || (!unexpanded && !scene.index.unseen().is_empty()) {
-        // What the VM will ask for is not known here: the controller is taken at its word about its pod.
-        observed.placement = None;
-        if unexpanded {
-            let further = further_claims(&observed);
-            observed.extra_claims.extend(further);
-        }
-        decision = decide(&observed, &memory, now);
-    }
-    if let Some(watched) = scene.controller.elsewhere(subject) {
-        if observed.permission != Permission::No(Reason::MigrationTarget) {
-            observed.permission = Permission::No(Reason::SwitchedOff);
-        }
-        decision = decide(&observed, &memory, now);
-        if decision.reason == Reason::SwitchedOff {
-            decision.about = format!("{WATCH_NAMESPACE} is {watched}");
-        }
-    }
-    let mut decision = told(scene, &observed, decision);
-    if decision.reason == Reason::LeftToVirtController {
-        decision.about = left_alone(observed.state, scene.controller.policy);
-    }
-    Decided {
-        observed,
-        decision,
-        unasked,
-    }
-}
-
-/// What the own pod lists beside the boot claims: a preference may ask for a state claim.
-fn further_claims(observed: &Observed) -> Vec<Claim> {
-    let known = observed.listed();
-    let of_pod = observed.own_pod().into_iter().flat_map(|pod| &pod.claims);
-    let boots = |claim: &&Claim| observed.disks.iter().any(|disk| disk.name == claim.name);
-    let further = of_pod.filter(|claim| !boots(claim) && known.iter().all(|other| other.name != claim.name));
-    further.cloned().collect()
-}
-
-/// Why a subject is left to virt-controller.
-fn left_alone(state: State, policy: Policy) -> String {
-    match state {
-        State::Starting | State::Pending => {
-            let after = SignedDuration::try_from(policy.fallback_after).unwrap_or(SignedDuration::MAX);
-            format!("it is started, and served from here if it still waits after {after:#}")
-        }
-        State::Unknown => "its run strategy is none that is known".to_owned(),
-        State::Final => "its VMI has ended".to_owned(),
-        State::Halted | State::Running | State::Deleting => String::new(),
     }
 }
 
@@ -315,42 +242,6 @@ fn unreadable(scene: &Scene, subject: &Key) -> Option<String> {
 fn held(scene: &Scene, subject: &Key) -> Option<String> {
     let namespace = scene.index.namespace(&subject.namespace)?;
     namespace.held_by().map(str::to_owned)
-}
-
-/// The controller's last word, where only it can know: what we would have made has been refused, or given up, or comes
-/// later because the one before has ended. Its Events carry the decision as an annotation.
-fn told(scene: &Scene, observed: &Observed, decision: Decision) -> Decision {
-    if decision.reason != Reason::FirstConsumerNeeded {
-        return decision;
-    }
-    let Some(owner) = &observed.owner else {
-        return decision;
-    };
-    let ours = scene.evidence.events.iter().filter(|event| {
-        event.component() == "first-consumer" && event.about(owner.kind, &observed.subject, &owner.uid.0)
-    });
-    let last = ours.max_by_key(|event| event.last());
-    let reason = |event: &Event| {
-        event
-            .metadata
-            .annotation(&format!("{DOMAIN}/reason"))
-            .map(str::to_owned)
-    };
-    let (action, reason) = match last.and_then(reason).as_deref() {
-        Some("CreateRefused") => (Action::Wait, Reason::CreateRefused),
-        Some("GaveUp") => (Action::None, Reason::GaveUp),
-        Some("PodFinished") => (Action::Wait, Reason::BackingOff),
-        _ => return decision,
-    };
-    // The note is the reason's text and what it speaks of.
-    let note = last.map(|event| &*event.message).unwrap_or_default();
-    let about = note.strip_prefix(reason.text()).unwrap_or(note);
-    Decision {
-        action,
-        reason,
-        about: about.trim_start_matches(": ").to_owned(),
-        wake_at: None,
-    }
 }
 
 fn own_pod(scene: &Scene, observed: &Observed) -> Option<OwnPod> {

@@ -110,6 +110,9 @@ fn who_is_left_to_virt_controller_hears_why() {
         "\"runStrategy\":\"Sometimes\"",
         "\"running\":true,\"runStrategy\":\"Always\"",
     ] {
-        assert_eq!(found(unknown), format!("{left}its run strategy is none that is known"));
+        assert_eq!(
+            found(unknown),
+            format!("{left}spec.running and spec.runStrategy name no run strategy that is known")
+        );
     }
 }
