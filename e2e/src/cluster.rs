@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::{Result, bail};
 
-use crate::control_plane::{ControlPlane, Options, User, workspace};
+use crate::control_plane::{ControlPlane, Options, User, wait_for, workspace};
 use crate::stand_in::{self, StandIns};
 use crate::suite::Shared;
 
@@ -47,6 +47,14 @@ impl Cluster {
         .await?;
         let virt_api = stand_ins.serve_virt_api().await?;
         plane.apply(&virt_api).await?;
+        // Until it has found it, the API server answers for it that nobody is there.
+        wait_for("virt-api is served", async || {
+            let served = plane
+                .kubectl(&["get", "--raw", "/apis/subresources.kubevirt.io/v1"])
+                .await;
+            Ok(served.ok().map(drop))
+        })
+        .await?;
         Ok(Self { plane, stand_ins })
     }
 }

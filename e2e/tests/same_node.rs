@@ -169,7 +169,7 @@ async fn play(cluster: Arc<Cluster>, case: Case) -> Result<()> {
         .map(|(number, shape)| node(&format!("wrong-{number}"), *shape));
     let nodes: Vec<NodeSpec> = std::iter::once(right.clone()).chain(others).collect();
     cluster.plane.add_nodes(&nodes).await?;
-    let scene = Scene::new(cluster, vector).await?;
+    let mut scene = Scene::without_controller(cluster, vector).await?;
     for object in (case.before)(&right.name, &nodes[1].name) {
         scene.create_anywhere(&object).await?;
     }
@@ -177,6 +177,7 @@ async fn play(cluster: Arc<Cluster>, case: Case) -> Result<()> {
         Ok(scene.all_pods_run().await?.then_some(()))
     })
     .await?;
+    scene.start_controller(&[]).await?;
 
     let (vm, claims) = halted(vector, &scene).await?;
     let name = vm["metadata"]["name"]

@@ -143,6 +143,12 @@ impl Calls {
         self.filter(|call| call.is(verb, resource))
     }
 
+    /// How many calls with this verb on this resource itself have succeeded.
+    #[must_use]
+    pub fn succeeded(&self, verb: &str, resource: &str) -> usize {
+        self.of(verb, resource).iter().filter(|call| call.is_ok()).count()
+    }
+
     /// The calls that a predicate takes.
     #[must_use]
     pub fn filter(&self, take: impl Fn(&Call) -> bool) -> Self {

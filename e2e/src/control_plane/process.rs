@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-/// The leash gives its program 5 s after SIGTERM; a little more until we give up on the leash.
-const STOP_WITHIN: Duration = Duration::from_secs(7);
-/// How long the kernel may take to remove a killed process.
-const KILL_WITHIN: Duration = Duration::from_secs(3);
+/// The leash gives its program 20 s after SIGTERM; a little more until we give up on the leash.
+const STOP_WITHIN: Duration = Duration::from_secs(25);
+/// How long the kernel may take to remove a killed process, on a busy machine.
+const KILL_WITHIN: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(10);
 
 /// What to run.
@@ -96,7 +96,7 @@ impl Process {
         !matches!(self.child().try_wait(), Ok(None))
     }
 
-    /// Asks it to end (SIGTERM) and waits; after 5 s it is killed. Returns its exit code, `None` if it had to be
+    /// Asks it to end (SIGTERM) and waits; after 20 s it is killed. Returns its exit code, `None` if it had to be
     /// abandoned.
     pub async fn stop(&self) -> Option<i32> {
         drop(self.child().stdin.take());

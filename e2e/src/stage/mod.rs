@@ -213,6 +213,11 @@ impl Stage {
 
     /// The messages of all Events with this reason.
     pub async fn events(&self, reason: &str) -> Result<Vec<String>> {
+        Ok(self.named_events(reason).await?.into_values().collect())
+    }
+
+    /// The messages of all Events with this reason, by the names of the Events.
+    pub async fn named_events(&self, reason: &str) -> Result<BTreeMap<String, String>> {
         let events = Api::<Event>::namespaced(self.client(), &self.namespace)
             .list(&ListParams::default())
             .await?;
@@ -220,7 +225,9 @@ impl Stage {
             .items
             .into_iter()
             .filter(|event| event.reason.as_deref() == Some(reason));
-        Ok(chosen.map(|event| event.message.unwrap_or_default()).collect())
+        Ok(chosen
+            .map(|event| (event.name_any(), event.message.unwrap_or_default()))
+            .collect())
     }
 
     /// Gives the controller time to do what it should not do.

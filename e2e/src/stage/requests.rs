@@ -44,11 +44,10 @@ impl Requests {
     /// Fails unless the calls since our controller was ready were these, with no read, and none of them failed,
     /// expansions apart.
     pub fn check(self, calls: &Calls, ready_at: Timestamp) -> Result<()> {
-        let succeeded = |verb| calls.of(verb, "pods").iter().filter(|call| call.is_ok()).count();
         let events = calls.filter(|call| call.resource == "events").len();
         let found = Self {
-            creates: succeeded("create"),
-            deletes: succeeded("delete"),
+            creates: calls.succeeded("create", "pods"),
+            deletes: calls.succeeded("delete", "pods"),
             events,
         };
         let within = found.creates == self.creates && found.deletes == self.deletes && found.events <= self.events;

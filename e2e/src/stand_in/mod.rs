@@ -309,7 +309,7 @@ impl Group {
                 missing.retain(|waiting| *waiting != kind);
             }
         };
-        let done = timeout(Duration::from_mins(1), all).await;
+        let done = timeout(Duration::from_mins(3), all).await;
         done.with_context(|| format!("no list of {missing:?}: missing rights or CRDs?"))?;
         // Nothing is decided before everything was listed once.
         self.switch.set(None, on);

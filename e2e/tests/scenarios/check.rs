@@ -302,6 +302,7 @@ async fn before_the_installation(plane: &ControlPlane) -> Result<()> {
     ensure!(look == "kubectl get crd -o name | grep cdi.kubevirt.io", "{look}");
     plane.kubectl(&["delete", "crd/datavolumes.cdi.kubevirt.io"]).await?;
     plane.apply_crds(true).await?;
+    comes(plane, &["--pre"], "cdi.kubevirt.io/v1beta1 is served").await?;
     expect(plane, &["--pre"], '√', "cdi.kubevirt.io/v1beta1 is served").await?;
     expect(plane, &["--pre"], '√', "you may create all 10 kinds").await?;
     expect(plane, &["--pre"], '√', "local-csi binds late").await?;

@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use first_consumer_e2e::cluster::{self, Cluster};
 use first_consumer_e2e::control_plane::{Controller, ControllerOptions, Options, wait_for};
 use first_consumer_e2e::objects::{LOCAL_PATH, Vm};
-use first_consumer_e2e::scene::{Requests, Scene};
+use first_consumer_e2e::scene::{Requests, SERVED_ONCE, Scene};
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
@@ -131,11 +131,7 @@ async fn play_two_replicas(cluster: Arc<Cluster>) -> Result<()> {
     })
     .await?;
     scene.wait_no_own_pod().await?;
-    let calls = scene.calls()?;
-    ensure!(
-        calls.of("create", "pods").len() == 2 && calls.of("delete", "pods").len() == 2,
-        "{calls:?}"
-    );
+    scene.expect(SERVED_ONCE.times(2)).await?;
     replicas[standby].stop().await
 }
 
@@ -162,8 +158,8 @@ async fn play_the_api_server_restarts(cluster: Arc<Cluster>) -> Result<()> {
         scene.wait_phase(&vm.claims(), "Succeeded").await?;
     }
     scene.wait_no_own_pod().await?;
-    let calls = scene.calls()?;
-    let succeeded = |verb| calls.of(verb, "pods").iter().filter(|call| call.is_ok()).count();
-    ensure!(succeeded("create") == 2 && succeeded("delete") == 2, "{calls:?}");
+    let calls = scene.wait_calls(2, 2).await?;
+    let counts = ["create", "delete"].map(|verb| calls.succeeded(verb, "pods"));
+    ensure!(counts == [2, 2], "{calls:?}");
     controller.stop().await
 }

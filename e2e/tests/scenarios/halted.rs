@@ -93,7 +93,7 @@ pub async fn deleted_and_recreated_with_the_same_name(cluster: Arc<Cluster>) -> 
     scene.create(somewhere.object()).await?;
     scene.wait_phase(&somewhere.claims(), "Succeeded").await?;
     scene.wait_no_own_pod().await?;
-    let calls = scene.calls()?.since(ready_at);
+    let calls = scene.wait_calls(2, 1).await?.since(ready_at);
     let creates = calls.of("create", "pods");
     ensure!(creates.len() == 2 && creates.iter().all(Call::is_ok), "{creates:?}");
     let deletes = calls.of("delete", "pods").iter().filter(|call| call.is_ok()).count();
@@ -106,7 +106,7 @@ pub async fn deleted_and_recreated_with_the_same_name(cluster: Arc<Cluster>) -> 
         .filter(|call| call.is_read() && call.verb != "watch")
         .count();
     ensure!(
-        events <= 7 + scene.told_for_others().await? && reads == 0,
+        events <= 7 + scene.told_for_others(&calls).await? && reads == 0,
         "{events} events, {reads} reads"
     );
     Ok(())

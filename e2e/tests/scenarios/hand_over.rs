@@ -12,11 +12,12 @@ use serde_json::json;
 
 const HOLD: &str = "first-consumer.kubevirt.io/hold";
 
-/// Two disks, one a path, from an image that is like its name.
-fn imports(image: &str) -> Vm {
-    let disks = [("root", LOCAL_PATH), ("data", CSI_CLASS)];
-    let vm = disks.into_iter().fold(Vm::halted(image), |vm, (volume, class)| {
-        let mut disk = data_volume(&format!("{image}-{volume}"), class);
+const BOTH: &[(&str, &str)] = &[("root", LOCAL_PATH), ("data", CSI_CLASS)];
+
+/// Disks, one a path, from an image of this name.
+fn imports(name: &str, image: &str, disks: &[(&str, &str)]) -> Vm {
+    let vm = disks.iter().fold(Vm::halted(name), |vm, (volume, class)| {
+        let mut disk = data_volume(&format!("{name}-{volume}"), class);
         disk["spec"]["source"]["http"]["url"] = json!(format!("http://images.example/{image}.img"));
         vm.data_volume(disk)
     });
@@ -27,34 +28,36 @@ fn imports(image: &str) -> Vm {
 /// the populator path CDI may see a worker fail before the prime is bound, and then never shows another phase.
 pub async fn imports_that_fail(cluster: Arc<Cluster>) -> Result<()> {
     let scene = Scene::new(cluster, "imports-fail").await?;
-    let fates = [
-        ("crashing", "ImportInProgress"),
-        ("rejected", "ImportScheduled"),
-        ("wrong", "Failed"),
+    let vms = [
+        imports("crashing", "crashing", BOTH),
+        imports("rejected", "rejected", BOTH),
+        imports("wrong", "wrong", &BOTH[..1]),
+        imports("wrong-too", "wrong", &BOTH[1..]),
     ];
-    for (image, _) in fates {
-        scene.create(imports(image).object()).await?;
+    for vm in &vms {
+        scene.create(vm.object()).await?;
     }
-    for (image, phase) in fates {
-        scene.one_node(&imports(image).claims()).await?;
-        scene.wait_phase(&[format!("{image}-root")], phase).await?;
+    for vm in &vms {
+        scene.one_node(&vm.claims()).await?;
+    }
+    let fates = [
+        ("crashing-root", "ImportInProgress", "importer-crashing-root"),
+        ("rejected-root", "ImportScheduled", "importer-rejected-root"),
+        ("wrong-root", "Failed", "a DataVolume has failed: wrong-root"),
+    ];
+    for (disk, phase, cause) in fates {
+        scene.wait_phase(&[disk.to_owned()], phase).await?;
+        scene.wait_event("DiskStuck", cause).await?;
     }
     scene.wait_event("ErrImportFailed", "played by kwok").await?;
     scene.wait_restarts("crashing-root", 2).await?;
     scene.wait_restarts("crashing-data", 2).await?;
-    for cause in [
-        "importer-crashing-root",
-        "importer-rejected-root",
-        "a DataVolume has failed: wrong-",
-    ] {
-        scene.wait_event("DiskStuck", cause).await?;
-    }
     scene.wait_no_own_pod().await?;
     scene.nothing_happens().await;
     scene
         .expect(Requests {
-            events: 6 * SERVED_ONCE.events,
-            ..SERVED_ONCE.times(3)
+            events: 6 * vms.len(),
+            ..SERVED_ONCE.times(vms.len())
         })
         .await
 }
@@ -92,7 +95,7 @@ pub async fn a_node_given_back_is_held_the_next_time(cluster: Arc<Cluster>) -> R
         .expect_requests(Requests {
             creates: 2,
             deletes: 2,
-            events: 7,
+            events: 8,
         })
         .await
 }

@@ -3,7 +3,7 @@
 //	leash PROGRAM ARGS...
 //
 // The starter holds the other end of leash's stdin. When that end is closed, or its holder is gone, the program gets
-// SIGTERM and, 5 s later, SIGKILL. A byte on stdin means SIGKILL now. If leash itself is killed, the kernel kills the
+// SIGTERM and, 20 s later, SIGKILL. A byte on stdin means SIGKILL now. If leash itself is killed, the kernel kills the
 // program. leash exits with the program's exit code, or with 128 + N if signal N ended it.
 package main
 
@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-const grace = 5 * time.Second
+const grace = 20 * time.Second
 
 func main() {
 	if len(os.Args) < 2 {

@@ -52,6 +52,7 @@ pub async fn c13_disks_before_their_vm(cluster: Arc<Cluster>) -> Result<()> {
     let tools = Vm::halted("tools").existing_disk("x-0").provision("true");
     scene.create(data_volume("x-0", CSI_CLASS)).await?;
     scene.create(pod("x-init", "x-0", &json!({"no": "node"}))).await?;
+    scene.wait_phase(&["x-0".into()], "PendingPopulation").await?;
     scene.create(tools.object()).await?;
     scene.wait_reason("ForeignConsumer").await?;
     scene.nothing_happens().await;

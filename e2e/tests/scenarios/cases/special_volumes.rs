@@ -12,6 +12,7 @@ use serde_json::json;
 
 use super::by_hand::ByHand;
 use super::{listed, served};
+use crate::started::PATIENT;
 
 /// A disk that was plugged into the VM decides where its new disks go.
 pub async fn c51_a_hotplugged_disk_is_followed(cluster: Arc<Cluster>) -> Result<()> {
@@ -36,7 +37,8 @@ pub async fn c51_a_hotplugged_disk_is_followed(cluster: Arc<Cluster>) -> Result<
 
 /// A disk is plugged into a running VM: KubeVirt's own pod decides.
 pub async fn c52_hotplug_into_a_running_vm(cluster: Arc<Cluster>) -> Result<()> {
-    let scene = Scene::new(cluster, "c52").await?;
+    let mut scene = Scene::without_controller(cluster, "c52").await?;
+    scene.start_controller(&PATIENT).await?;
     let vm = Vm::started("db").disk("db-root", CSI_CLASS).provision("true");
     scene.create(vm.object()).await?;
     scene.wait_vmi("db", "Running").await?;

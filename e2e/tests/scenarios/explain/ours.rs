@@ -1,5 +1,6 @@
 //! What keeps us from making a pod, or our pod from getting a node.
 
+use std::process::Output;
 use std::sync::Arc;
 
 use anyhow::{Result, ensure};
@@ -47,20 +48,26 @@ pub async fn one_namespace_is_enough(cluster: Arc<Cluster>) -> Result<()> {
         .await?;
     scene.wait_reason("Unschedulable").await?;
     let plane = &scene.cluster.plane;
-    let seen = explain(plane, &scene.namespace, &["vm/db", "--as", "alice"]).await?;
-    let whole = explain(plane, &scene.namespace, &["vm/db"]).await?;
-    // The controller of a scene takes no part in an election.
-    let told = String::from_utf8_lossy(&whole.stderr);
-    let only_that = told.contains("no Lease of the controller") && told.lines().count() == 1;
-    ensure!(whole.status.code() == Some(1) && only_that, "{whole:?}");
-    // Other scenes may have made nodes meanwhile.
-    let uncounted = |text: &[u8]| {
-        text.iter()
+    let look = async |who: &[&str]| explain(plane, &scene.namespace, &[&["vm/db"], who].concat()).await;
+    // Other scenes change nodes; seconds pass.
+    let told = |output: &Output| {
+        output
+            .stdout
+            .iter()
             .copied()
             .filter(|byte| !byte.is_ascii_digit())
             .collect::<Vec<u8>>()
     };
-    let same = uncounted(&seen.stdout) == uncounted(&whole.stdout);
+    let (whole, seen) = wait_for("a moment without change", async || {
+        let (before, seen, after) = (look(&[]).await?, look(&["--as", "alice"]).await?, look(&[]).await?);
+        Ok((told(&before) == told(&after)).then_some((after, seen)))
+    })
+    .await?;
+    // The controller of a scene takes no part in an election.
+    let remarks = String::from_utf8_lossy(&whole.stderr);
+    let only_that = remarks.contains("no Lease of the controller") && remarks.lines().count() == 1;
+    ensure!(whole.status.code() == Some(1) && only_that, "{whole:?}");
+    let same = told(&seen) == told(&whole);
     ensure!(seen.status.code() == Some(1) && same, "{seen:?}\n{whole:?}");
     let told = String::from_utf8_lossy(&seen.stderr);
     for hidden in [
@@ -92,6 +99,7 @@ pub async fn quota_refuses_ours(cluster: Arc<Cluster>) -> Result<()> {
             "spec": {"hard": {"requests.memory": "1Gi"}}}),
         )
         .await?;
+    scene.wait_refused("probe", "failed quota: small").await?;
     let vm = Vm::halted("db")
         .two_disks(LOCAL_PATH)
         .provision("true")

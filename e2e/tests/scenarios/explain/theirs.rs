@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use first_consumer_e2e::cluster::Cluster;
-use first_consumer_e2e::control_plane::NodeSpec;
 use first_consumer_e2e::objects::{LOCAL_PATH, Vm, data_volume, pod};
 use first_consumer_e2e::scene::Scene;
 use first_consumer_e2e::stand_in::{CSI_CLASS, Fault};
@@ -46,21 +45,20 @@ pub async fn bound_at_once_elsewhere(cluster: Arc<Cluster>) -> Result<()> {
 
 pub async fn node_gone(cluster: Arc<Cluster>) -> Result<()> {
     let scene = Scene::new(cluster, "explain-node-gone").await?;
-    let mut node = NodeSpec::new("mayfly", "zone-a");
-    node.labels.insert("scene".to_owned(), "mayfly".to_owned());
+    let node = scene.own_node("mayfly", "zone-a");
+    let name = node.name.clone();
     scene.cluster.plane.add_nodes(&[node]).await?;
     let vm = Vm::halted("db").two_disks(CSI_CLASS).provision("true");
-    scene
-        .create(vm.spec("nodeSelector", json!({"scene": "mayfly"})).object())
-        .await?;
+    scene.create(scene.on_own_nodes(vm).object()).await?;
     scene
         .wait_phase(&["db-root".to_owned(), "db-data".to_owned()], "Succeeded")
         .await?;
     scene.wait_bound("db-root").await?;
     Api::<Node>::all(scene.client())
-        .delete("mayfly", &DeleteParams::default())
+        .delete(&name, &DeleteParams::default())
         .await?;
-    expect(&scene, "vm/db", "SelectedNodeMissing", &["node/mayfly"]).await
+    let names = [&*format!("node/{name}")];
+    expect(&scene, "vm/db", "SelectedNodeMissing", &names).await
 }
 
 pub async fn launcher_unschedulable(cluster: Arc<Cluster>) -> Result<()> {
@@ -156,6 +154,7 @@ pub async fn worker_refused_by_quota(cluster: Arc<Cluster>) -> Result<()> {
             "spec": {"hard": {"limits.cpu": "500m"}}}),
         )
         .await?;
+    scene.wait_refused("probe", "failed quota: small").await?;
     let vm = Vm::halted("db").disk("db-root", LOCAL_PATH).provision("true");
     let domain = json!({"resources": {"requests": {"cpu": "100m"}, "limits": {"cpu": "200m"}}});
     scene.create(vm.spec("domain", domain).object()).await?;
