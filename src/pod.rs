@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::api::{Meta, Strings};
+use crate::api::{Meta, Strings, View as _, VirtualMachine};
 use crate::claim::Claim;
 use crate::name::{DOMAIN, Key, Uid, hex_digest, pod_name};
 use crate::placement::{Domains, HASH_VERSION, Placement};
@@ -42,6 +42,14 @@ pub struct Owner {
     pub kind: &'static str,
     /// Its UID.
     pub uid: Uid,
+}
+
+impl Owner {
+    /// `vm` or `vmi`, as in `kubectl get`.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        if self.kind == VirtualMachine::KIND { "vm" } else { "vmi" }
+    }
 }
 
 /// A claim as the pod's annotation lists it.

@@ -112,6 +112,15 @@ impl Policy {
         ]
     }
 
+    /// Whether the Lease tells them all.
+    #[must_use]
+    pub fn marked(lease: &Meta) -> bool {
+        Self::default()
+            .marks()
+            .iter()
+            .all(|(key, _)| lease.annotation(key).is_some())
+    }
+
     /// Reads them from the Lease's metadata; what is missing or can't be read is as the flag's default.
     #[must_use]
     pub fn read(lease: &Meta) -> Self {
@@ -254,6 +263,8 @@ mod tests {
         let odd = policy.marks().map(|(key, _)| (key, "odd".to_owned()));
         assert_eq!(Policy::read(&lease(odd.into())), Policy::default());
         assert_eq!(Policy::read(&Meta::default()), Policy::default());
+        assert!(Policy::marked(&lease(policy.marks().into())) && !Policy::marked(&Meta::default()));
+        assert!(!Policy::marked(&lease(policy.marks()[..2].to_vec())));
     }
 
     #[test]

@@ -7,7 +7,7 @@ mod trouble;
 
 use std::fmt;
 
-pub use next::{KEPT_APART, Whom};
+pub use next::{KEPT_APART, WATCH_NAMESPACE, Whom};
 pub use refused::quota;
 pub use trouble::Trouble;
 
@@ -103,7 +103,7 @@ impl Reason {
             Self::NothingWaiting => "no disk waits for a first consumer",
             Self::OptedOut => "the VM or its Namespace has opted out",
             Self::NotAskedFor => "the VM is halted, and neither it nor its Namespace has opted in",
-            Self::LeftToVirtController => "the VM is started, so virt-controller serves it first",
+            Self::LeftToVirtController => "the VM is left to virt-controller",
             Self::SwitchedOff => "the controller's flags switch this off",
             Self::MigrationTarget => "the VM waits for a migration from another cluster",
             Self::ClaimMissing => "a disk's claim does not exist yet",
@@ -205,19 +205,52 @@ mod tests {
         Reason::FirstConsumerNeeded,
     ];
 
+    const DB: Whom = Whom {
+        namespace: "ns",
+        kind: "vm",
+        name: "db",
+        started: false,
+        pod: "first-consumer-db",
+        controller: "ours",
+        whole: true,
+    };
+
     #[test]
     fn every_next_step_has_a_command_that_kubectl_takes() {
-        let whom = Whom {
-            namespace: "ns",
-            kind: "vm",
-            name: "db",
-            pod: "first-consumer-db",
-            whole: true,
-        };
         for reason in ALL {
-            let next = reason.next(whom, "db-root by pod backup");
+            let next = reason.next(DB, "db-root by pod backup");
             assert!(next.contains("kubectl ") && takes_command(&next), "{reason}: {next}");
         }
         assert!(!takes_command("kubectl get vm/db pvc -n ns") && takes_command("kubectl get vm/db pvc/a -n ns"));
+    }
+
+    /// The pod of whom we have given up is gone, and a VM that has not got its VMI has none to describe.
+    #[test]
+    fn a_next_step_names_what_there_is() {
+        let next = |reason: Reason, whom: Whom| reason.next(whom, "");
+        let events = "kubectl get events -n ns --field-selector involvedObject.name=first-consumer-db";
+        let gave_up = next(Reason::GaveUp, DB);
+        assert!(gave_up.ends_with(events) && gave_up.contains("again"), "{gave_up}");
+        let left = |started: bool| next(Reason::LeftToVirtController, Whom { started, ..DB });
+        assert_eq!(left(false), "kubectl describe vm/db -n ns");
+        assert_eq!(left(true), "kubectl describe vmi/db -n ns");
+    }
+
+    #[test]
+    fn the_controller_is_looked_for_in_its_own_namespace() {
+        for reason in ALL {
+            let next = reason.next(DB, "");
+            assert!(!next.contains("-n first-consumer"), "{next}");
+        }
+        let switched_off = |about: &str| Reason::SwitchedOff.next(DB, about);
+        let edit = "kubectl edit deployment/first-consumer -n ours";
+        assert_eq!(
+            switched_off(""),
+            format!("change --halted-vms or --started-vms: {edit}")
+        );
+        assert_eq!(
+            switched_off("--watch-namespace is prod"),
+            format!("change --watch-namespace: {edit}")
+        );
     }
 }

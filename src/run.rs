@@ -19,7 +19,7 @@ use crate::cluster::events::events;
 use crate::cluster::watch::{self, Listener, SharedIndex, Synced, Watches, lock};
 use crate::decide::Settings;
 use crate::index::Changed;
-use crate::leader::{Election, Leadership};
+use crate::leader::{Election, Leadership, watch_mark};
 use crate::metrics::{CONTENT_TYPE, Metrics};
 use crate::pace::Pace;
 use crate::queue::Queue;
@@ -146,7 +146,8 @@ impl Controller {
                 };
                 let (election, leadership) =
                     Election::new(setup.clients.lease, candidate.namespace, candidate.name, gained);
-                let election = election.marking(setup.settings.policy.marks());
+                let watched = watch_mark(setup.namespace.as_deref());
+                let election = election.marking(setup.settings.policy.marks().into_iter().chain([watched]));
                 tasks.spawn(election.run(services.clone()));
                 leadership
             }

@@ -20,12 +20,15 @@ pub struct SyntaxError {
 /// Empty documents are left out. An absent field and one that is null are the same, as for Kubernetes.
 pub fn documents(text: &str) -> Result<Vec<(usize, Value)>, SyntaxError> {
     let text = text.trim_start_matches('\u{feff}');
-    if text.trim_start().starts_with('{') {
-        let values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
-        numbered(values.map(|value| value.map_err(|error| error.to_string())))
-    } else {
-        numbered(serde_yaml::Deserializer::from_str(text).map(yaml))
+    let yaml = || numbered(serde_yaml::Deserializer::from_str(text).map(yaml));
+    let inside = text.trim_start().strip_prefix('{').map(str::trim_start);
+    if !inside.is_some_and(|inside| inside.starts_with(['"', '}'])) {
+        return yaml();
     }
+    let values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
+    let json = numbered(values.map(|value| value.map_err(|error| error.to_string())));
+    // A mapping of YAML may look like JSON at first.
+    json.or_else(|error| yaml().map_err(|_| error))
 }
 
 fn numbered(values: impl Iterator<Item = Result<Value, String>>) -> Result<Vec<(usize, Value)>, SyntaxError> {
@@ -107,5 +110,23 @@ mod tests {
         assert_eq!(error.document, 2);
         assert!(error.to_string().starts_with("document 2: "), "{error}");
         assert_eq!(documents("{} {").expect_err("broken").document, 2);
+        assert_eq!(documents("{a: 1}\n---\n{b: [}").expect_err("broken").document, 2);
+        let error = documents("{\"a\": [1}").expect_err("broken JSON");
+        assert!(error.to_string().contains("line 1 column 9"), "{error}");
+    }
+
+    #[test]
+    fn yaml_may_begin_with_a_brace() {
+        for (text, value) in [
+            (
+                "{kind: VirtualMachine, metadata: {name: db}}",
+                json!({"kind": "VirtualMachine", "metadata": {"name": "db"}}),
+            ),
+            ("{\"a\": yes and no, 'b': ~}\n", json!({"a": "yes and no"})),
+        ] {
+            assert_eq!(documents(text).expect("YAML"), [(1, value.clone())], "{text}");
+            let two = documents(&format!("{text}\n---\n{{a: 2}}")).expect("YAML");
+            assert_eq!(two, [(1, value), (2, json!({"a": 2}))], "{text}");
+        }
     }
 }

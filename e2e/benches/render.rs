@@ -8,6 +8,7 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use first_consumer::cli::{files, render};
 use first_consumer::index::Index;
 use first_consumer::observe::placement;
+use first_consumer::pod::Settings;
 
 /// An index of one vector.
 fn situation(name: &str) -> Index {
@@ -36,6 +37,7 @@ fn benchmarks(criterion: &mut Criterion) {
                     black_box(&index),
                     black_box(&subjects),
                     &render::Expansions::new(),
+                    &Settings::default(),
                     render::Output::Json,
                 )
             });

@@ -14,6 +14,7 @@ mod event;
 mod kube_virt;
 mod lease;
 mod meta;
+mod minor;
 mod namespace;
 mod network_attachment_definition;
 mod node;
@@ -44,6 +45,7 @@ pub use kube_virt::{
 };
 pub use lease::Lease;
 pub use meta::{Meta, Owner, Strings};
+pub use minor::Minor;
 pub use namespace::Namespace;
 pub use network_attachment_definition::NetworkAttachmentDefinition;
 pub use node::Node;

@@ -11,7 +11,7 @@ mod text;
 
 use clap::Args;
 
-use super::connection::Connection;
+use super::connection::Cluster;
 use super::{Failure, layout};
 
 use findings::Mark;
@@ -35,12 +35,12 @@ pub struct Check {
     pub controller_namespace: String,
     /// The cluster.
     #[command(flatten)]
-    pub connection: Connection,
+    pub cluster: Cluster,
 }
 
 /// Looks at a cluster: a text for stdout and the exit code.
 pub async fn run(flags: &Check) -> Result<(String, u8), Failure> {
-    let (client, _, limit) = flags.connection.open().await?;
+    let (client, _, limit) = flags.cluster.open().await?;
     let facts = gather::gather(&client, &flags.controller_namespace, flags.pre, limit).await?;
     let sections = findings::sections(&facts);
     let wrong = sections

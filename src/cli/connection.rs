@@ -8,15 +8,22 @@ use kube::Client;
 
 use super::{Failure, duration};
 use crate::cluster::client::{CALL_LIMIT, Clients, Target, config};
-use crate::cluster::snapshot::{self, SnapshotError};
-use crate::index::Index;
+use crate::cluster::snapshot::{self, Snapshot};
 
-/// Flags of the commands that look at a cluster.
+/// Flags of the commands that look at the VMs of a Namespace.
 #[derive(Clone, Debug, Args)]
 pub struct Connection {
     /// Namespace; in files, of objects that name none.
     #[arg(short, long, value_name = "NAME")]
     pub namespace: Option<String>,
+    /// The cluster.
+    #[command(flatten)]
+    pub cluster: Cluster,
+}
+
+/// Flags of the commands that look at a cluster.
+#[derive(Clone, Debug, Args)]
+pub struct Cluster {
     /// Path of the kubeconfig; without it the usual places.
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
@@ -37,8 +44,8 @@ pub struct Connection {
     pub request_timeout: Option<Duration>,
 }
 
-impl Connection {
-    /// A client, the Namespace, and the limit for one request.
+impl Cluster {
+    /// A client, the Namespace of the kubeconfig, and the limit for one request.
     pub async fn open(&self) -> Result<(Client, String, Duration), Failure> {
         let target = Target {
             kubeconfig: self.kubeconfig.clone(),
@@ -49,13 +56,18 @@ impl Connection {
         };
         let unreachable = |error: anyhow::Error| Failure::cluster(format!("{error:#}"));
         let config = config(&target).await.map_err(|error| unreachable(error.into()))?;
-        let namespace = self
-            .namespace
-            .clone()
-            .unwrap_or_else(|| config.default_namespace.clone());
+        let namespace = config.default_namespace.clone();
         let observer: crate::cluster::client::Observer = std::sync::Arc::new(|_, _| {});
         let clients = Clients::from_config(&config, &observer).map_err(|error| unreachable(error.into()))?;
         Ok((clients.read, namespace, self.request_timeout.unwrap_or(CALL_LIMIT)))
+    }
+}
+
+impl Connection {
+    /// A client, the Namespace, and the limit for one request.
+    pub async fn open(&self) -> Result<(Client, String, Duration), Failure> {
+        let (client, usual, limit) = self.cluster.open().await?;
+        Ok((client, self.namespace.clone().unwrap_or(usual), limit))
     }
 
     /// What concerns the VMs of a Namespace, or of all. It fails if a kind may not be read that is `needed` (asked by its
@@ -66,12 +78,9 @@ impl Connection {
         namespace: Option<&str>,
         limit: Duration,
         needed: fn(&str) -> bool,
-    ) -> Result<Index, Failure> {
+    ) -> Result<Snapshot, Failure> {
         let taken = snapshot::take(client, namespace, limit, needed).await;
-        taken.map_err(|error| match error {
-            SnapshotError::List(..) => Failure::cluster(error.to_string()),
-            SnapshotError::Unreadable(..) => Failure::unusable(error.to_string()),
-        })
+        taken.map_err(|error| Failure::cluster(error.to_string()))
     }
 
     /// The Namespace of objects in files that name none.

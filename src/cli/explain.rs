@@ -1,6 +1,8 @@
 //! `first-consumer explain`: what a VM's disks wait for, from a cluster or from files; one cause and one next step.
 
 mod account;
+mod controller;
+mod decided;
 mod scheduler;
 #[cfg(test)]
 mod tests;
@@ -21,16 +23,16 @@ use crate::api::{
     Beside, ClaimPhase, DataVolume, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass,
     View as _, VirtualMachine, VirtualMachineInstance,
 };
-use crate::cluster::expand::expand;
-use crate::cluster::snapshot;
+use crate::cluster::expand::expand_for;
+use crate::cluster::snapshot::{self, Skipped, Snapshot};
 use crate::diagnose::Evidence;
 use crate::index::{Index, Indexed, Kinds, kinds};
-use crate::leader::LEASE;
 use crate::memory::Memory;
 use crate::name::Key;
 use crate::observe;
-use crate::policy::Policy;
 use crate::yaml;
+
+use controller::Controller;
 
 pub use account::Account;
 
@@ -42,7 +44,7 @@ Examples:
   first-consumer explain dv/db-root             # the VM that uses this DataVolume
   first-consumer explain -A                     # all VMs that wait, in all Namespaces
   kubectl get vm,vmi,dv,pvc,pods,events,quota -n prod -o yaml > prod.yaml
-  kubectl get ns,nodes,sc,pv,kubevirt -A -o yaml > around.yaml
+  kubectl get ns,nodes,sc,pv,kubevirt,lease -A -o yaml > around.yaml
   first-consumer explain vm/db -f prod.yaml -f around.yaml    # the same of what was saved
 
 Exit code: 0 nothing waits, or a table; 1 a VM that was named waits, or something fails for it.")]
@@ -96,11 +98,15 @@ pub struct Explained {
 struct Scene {
     index: Index,
     evidence: Evidence,
-    policy: Policy,
+    controller: Controller,
+    /// Namespace of the controller.
+    home: String,
     /// What virt-api has made of templates, in the memories of their subjects.
     memories: BTreeMap<Key, Memory>,
+    /// Whose templates whoever asks may not have expanded.
+    forbidden: BTreeSet<Key>,
     /// What else has to be said of what is not known.
-    remark: Option<String>,
+    remarks: Vec<String>,
 }
 
 /// Runs `explain` for whoever looks at stdout now.
@@ -125,7 +131,7 @@ pub async fn run_at(flags: &Explain, colour: bool, now: Timestamp) -> Result<Exp
 fn from_files(flags: &Explain, names: &[(names::Kind, String)]) -> Result<(Scene, BTreeSet<Key>), Failure> {
     let (mut index, beside) = files::load(&flags.files, flags.connection.file_namespace())?;
     kinds(&mut LeftOut(&mut index));
-    let scene = Scene::new(index, beside);
+    let scene = Scene::new(index, beside, flags);
     let all = scene.subjects();
     if all.is_empty() {
         return Err(Failure::unusable(
@@ -157,28 +163,35 @@ async fn from_cluster(
 ) -> Result<(Scene, BTreeSet<Key>), Failure> {
     let (client, namespace, limit) = flags.connection.open().await?;
     let scope = (!flags.all_namespaces).then_some(&*namespace);
-    let (index, beside) = tokio::join!(
+    let (snapshot, beside) = tokio::join!(
         flags.connection.snapshot(&client, scope, limit, needed),
         snapshot::beside(&client, scope, &flags.controller_namespace, limit)
     );
-    let remark = beside.leases.is_none().then(|| {
-        let home = &flags.controller_namespace;
-        format!("the Lease of the controller in {home} cannot be read: its flags are taken to be the defaults")
-    });
+    let Snapshot { index, unreadable } = snapshot?;
     let mut scene = Scene {
-        remark,
-        ..Scene::new(index?, beside)
+        remarks: unreadable.iter().map(Skipped::to_string).collect(),
+        ..Scene::new(index, beside, flags)
     };
     if names.is_empty() {
         let subjects = scene.subjects();
         return Ok((scene, subjects));
     }
+    names::readable(&unreadable, &namespace, names)?;
     let subjects = names::find(&scene.index, &namespace, names)?;
     for subject in &subjects {
-        if let Some((vm, inputs)) = observe::unexpanded(&scene.index, subject) {
-            let memory = scene.memories.entry(subject.clone()).or_default();
-            memory.expansion.begin(inputs);
-            memory.expansion.end(expand(&client, vm).await, now);
+        let Some((vm, inputs)) = observe::unexpanded(&scene.index, subject) else {
+            continue;
+        };
+        match expand_for(&client, vm, limit).await {
+            Ok(outcome) => {
+                let memory = scene.memories.entry(subject.clone()).or_default();
+                memory.expansion.begin(inputs);
+                memory.expansion.end(outcome, now);
+            }
+            Err(error) => {
+                scene.forbidden.insert(subject.clone());
+                scene.remarks.push(format!("{subject} is not expanded: {error}"));
+            }
         }
     }
     Ok((scene, subjects))
@@ -212,22 +225,22 @@ fn needed(plural: &str) -> bool {
 }
 
 impl Scene {
-    fn new(index: Index, beside: Beside) -> Self {
-        let mut leases = beside.leases.iter().flatten();
-        let lease = leases.find(|lease| &*lease.meta().name == LEASE);
+    fn new(index: Index, beside: Beside, flags: &Explain) -> Self {
         let config = beside
             .cdi_configs
             .iter()
             .find(|config| &*config.meta().name == "config");
         Self {
-            policy: lease.map(|lease| Policy::read(lease.meta())).unwrap_or_default(),
+            controller: Controller::read(beside.leases.as_deref(), &flags.controller_namespace),
+            home: flags.controller_namespace.clone(),
             evidence: Evidence {
                 gate: config.map(crate::api::CdiConfig::honours_wait_for_first_consumer),
                 events: beside.events,
             },
             index,
             memories: BTreeMap::new(),
-            remark: None,
+            forbidden: BTreeSet::new(),
+            remarks: Vec::new(),
         }
     }
 
@@ -265,10 +278,17 @@ fn explain(scene: &Scene, subjects: &BTreeSet<Key>, flags: &Explain, colour: boo
         };
         format!("{who} {}: what only they tell is left out", unseen.join(", "))
     });
+    // The flags say nothing about whom nothing waits for.
+    let waiting = accounts.iter().any(|account| !account.fine);
+    let doubt = scene.controller.doubt.as_ref().filter(|_| waiting);
     Explained {
         text,
-        remarks: [nobody, unseen, scene.remark.clone()].into_iter().flatten().collect(),
-        code: u8::from(named && accounts.iter().any(|account| !account.fine)),
+        remarks: [nobody, unseen, doubt.cloned()]
+            .into_iter()
+            .flatten()
+            .chain(scene.remarks.iter().cloned())
+            .collect(),
+        code: u8::from(named && waiting),
     }
 }
 

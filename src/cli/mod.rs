@@ -3,6 +3,7 @@
 pub mod check;
 pub mod completion;
 pub mod connection;
+mod empty;
 pub mod explain;
 pub mod files;
 mod layout;
@@ -15,6 +16,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+pub use empty::read;
 
 use crate::cluster::client::Target;
 use crate::decide;
@@ -55,7 +57,7 @@ Also as a kubectl plugin: kubectl first-consumer explain vm/db
 Exit codes:
   0  fine
   1  something waits or fails
-  2  wrong use, or input that cannot be read
+  2  wrong use, or input or output that fails
   3  the cluster cannot be reached, forbids it, or does not have it";
 
 /// What to do.
@@ -135,25 +137,9 @@ pub struct Run {
     /// How long virt-controller is left alone with a started VM, such as 10s or 2m.
     #[arg(long, env = "FIRST_CONSUMER_FALLBACK_AFTER", default_value = "10s", value_name = "DURATION", value_parser = duration)]
     pub fallback_after: Duration,
-    /// Priority class of the pods of halted VMs, instead of the VM's own.
-    #[arg(long, env = "FIRST_CONSUMER_HALTED_PRIORITY_CLASS", value_name = "NAME")]
-    pub halted_priority_class: Option<String>,
-    /// Image of the pods.
-    #[arg(
-        long,
-        env = "FIRST_CONSUMER_POD_IMAGE",
-        default_value = "registry.k8s.io/pause:3.10",
-        value_name = "IMAGE"
-    )]
-    pub pod_image: String,
-    /// Command of the pods, split at blanks; it has to end by itself.
-    #[arg(
-        long,
-        env = "FIRST_CONSUMER_POD_COMMAND",
-        default_value = "/pause -v",
-        value_name = "COMMAND"
-    )]
-    pub pod_command: String,
+    /// How the pods look.
+    #[command(flatten)]
+    pub pod: PodFlags,
     /// Serve only this Namespace.
     #[arg(long, env = "FIRST_CONSUMER_WATCH_NAMESPACE", value_name = "NAMESPACE")]
     pub watch_namespace: Option<String>,
@@ -206,6 +192,42 @@ pub struct Run {
     pub log_level: String,
 }
 
+/// How the pods look; `run` and `render` take the same flags.
+#[derive(Clone, Debug, Args)]
+pub struct PodFlags {
+    /// Priority class of the pods of halted VMs, instead of the VM's own.
+    #[arg(long, env = "FIRST_CONSUMER_HALTED_PRIORITY_CLASS", value_name = "NAME")]
+    pub halted_priority_class: Option<String>,
+    /// Image of the pods.
+    #[arg(
+        long,
+        env = "FIRST_CONSUMER_POD_IMAGE",
+        default_value = "registry.k8s.io/pause:3.10",
+        value_name = "IMAGE"
+    )]
+    pub pod_image: String,
+    /// Command of the pods, split at blanks; it has to end by itself.
+    #[arg(
+        long,
+        env = "FIRST_CONSUMER_POD_COMMAND",
+        default_value = "/pause -v",
+        value_name = "COMMAND"
+    )]
+    pub pod_command: String,
+}
+
+impl PodFlags {
+    /// What a pod is built with.
+    #[must_use]
+    pub fn settings(&self) -> pod::Settings {
+        pod::Settings {
+            image: self.pod_image.clone(),
+            command: self.pod_command.split_whitespace().map(str::to_owned).collect(),
+            halted_priority_class: self.halted_priority_class.clone(),
+        }
+    }
+}
+
 impl Run {
     /// What the decision needs of the flags.
     #[must_use]
@@ -216,12 +238,7 @@ impl Run {
                 started: self.started_vms,
                 fallback_after: self.fallback_after,
             },
-            pod: pod::Settings {
-                image: self.pod_image.clone(),
-                command: self.pod_command.split_whitespace().map(str::to_owned).collect(),
-                // The shipped Deployment sets it; an empty value switches it off.
-                halted_priority_class: self.halted_priority_class.clone().filter(|class| !class.is_empty()),
-            },
+            pod: self.pod.settings(),
         }
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Failure;
+use crate::cluster::snapshot::Skipped;
 use crate::index::Index;
 use crate::name::Key;
 
@@ -123,6 +124,20 @@ pub fn find(index: &Index, namespace: &str, names: &[(Kind, String)]) -> Result<
         }
     }
     Ok(found)
+}
+
+/// Fails if what a name means can't be read: the VM and the VMI of a name are one subject.
+pub fn readable(unreadable: &[Skipped], namespace: &str, names: &[(Kind, String)]) -> Result<(), Failure> {
+    let subject = |kind: &str| SUBJECTS.iter().any(|subject| subject.name() == kind);
+    let meant = |object: &&Skipped| {
+        *object.key.namespace == *namespace
+            && names.iter().any(|(kind, name)| {
+                let same = kind.name() == object.kind || (SUBJECTS.contains(kind) && subject(object.kind));
+                same && *object.key.name == **name
+            })
+    };
+    let first = unreadable.iter().find(meant);
+    first.map_or(Ok(()), |object| Err(Failure::unusable(object.to_string())))
 }
 
 #[cfg(test)]

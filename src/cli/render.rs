@@ -7,8 +7,9 @@ use clap::{Args, ValueEnum};
 use serde_json::{Map, Value, json};
 
 use super::connection::Connection;
-use super::{Failure, files, names};
-use crate::cluster::expand::expand;
+use super::{Failure, PodFlags, files, names};
+use crate::cluster::expand::expand_for;
+use crate::cluster::snapshot::{Skipped, Snapshot};
 use crate::index::Index;
 use crate::lifecycle::State;
 use crate::memory::Expanding;
@@ -30,6 +31,9 @@ Examples:
   first-consumer render -f vm.yaml              # of a manifest, without a cluster
   first-consumer render -f vm.yaml -o placement # only where it may run and what it asks for
 
+How pods look is said by flags of the controller. Give the same ones here; the shipped Deployment has
+--halted-priority-class=first-consumer-halted.
+
 Exit code: 0 printed; 1 KubeVirt would refuse one of the VMs.")]
 pub struct Render {
     /// VMs or VMIs of the cluster: vm/NAME, vmi/NAME, or vm NAME.
@@ -41,6 +45,9 @@ pub struct Render {
     /// What to print: the pod as YAML or JSON, or only what it asks the scheduler for.
     #[arg(short, long, default_value = "yaml")]
     pub output: Output,
+    /// How the pods look.
+    #[command(flatten)]
+    pub pod: PodFlags,
     /// The cluster.
     #[command(flatten)]
     pub connection: Connection,
@@ -64,23 +71,28 @@ pub struct Rendered {
     pub text: String,
     /// One line a subject that can't be rendered.
     pub refused: Vec<String>,
+    /// One line an object of the cluster that can't be read.
+    pub unreadable: Vec<String>,
 }
 
 /// Runs `render`.
 pub async fn run(flags: &Render) -> Result<Rendered, Failure> {
-    let (index, subjects, expanded) = if flags.files.is_empty() {
-        from_cluster(flags).await?
-    } else {
-        let (index, _) = files::load(&flags.files, flags.connection.file_namespace())?;
-        let subjects = subjects(&index);
-        if subjects.is_empty() {
-            return Err(Failure::unusable(
-                "there is no VirtualMachine and no VirtualMachineInstance in the input",
-            ));
-        }
-        (index, subjects, Expansions::new())
-    };
-    Ok(render(&index, &subjects, &expanded, flags.output))
+    let settings = flags.pod.settings();
+    if flags.files.is_empty() {
+        let (Snapshot { index, unreadable }, subjects, expanded) = from_cluster(flags).await?;
+        return Ok(Rendered {
+            unreadable: unreadable.iter().map(Skipped::to_string).collect(),
+            ..render(&index, &subjects, &expanded, &settings, flags.output)
+        });
+    }
+    let (index, _) = files::load(&flags.files, flags.connection.file_namespace())?;
+    let subjects = subjects(&index);
+    if subjects.is_empty() {
+        return Err(Failure::unusable(
+            "there is no VirtualMachine and no VirtualMachineInstance in the input",
+        ));
+    }
+    Ok(render(&index, &subjects, &Expansions::new(), &settings, flags.output))
 }
 
 /// Every VM and VMI of an index.
@@ -94,39 +106,48 @@ pub fn subjects(index: &Index) -> BTreeSet<Key> {
 /// What virt-api has made of the templates that name an instancetype or preference.
 pub type Expansions = BTreeMap<Key, Expanded>;
 
-async fn from_cluster(flags: &Render) -> Result<(Index, BTreeSet<Key>, Expansions), Failure> {
+async fn from_cluster(flags: &Render) -> Result<(Snapshot, BTreeSet<Key>, Expansions), Failure> {
     let named = names::parse(&flags.subjects, names::SUBJECTS)?;
     let (client, namespace, limit) = flags.connection.open().await?;
-    let index = flags
+    let snapshot = flags
         .connection
         .snapshot(&client, Some(&namespace), limit, |_| true)
         .await?;
-    let subjects = names::find(&index, &namespace, &named)?;
+    names::readable(&snapshot.unreadable, &namespace, &named)?;
+    let index = &snapshot.index;
+    let subjects = names::find(index, &namespace, &named)?;
     let mut expanded = Expansions::new();
     for subject in &subjects {
-        let Some((vm, inputs)) = observe::unexpanded(&index, subject) else {
+        let Some((vm, inputs)) = observe::unexpanded(index, subject) else {
             continue;
         };
-        let template = match expand(&client, vm).await {
+        let forbidden = |error| Failure::cluster(format!("{subject}: no expand-spec: {error}"));
+        let template = match expand_for(&client, vm, limit).await.map_err(forbidden)? {
             Expanding::Expanded(template) => *template,
             Expanding::Refused(text) => return Err(Failure::refused(format!("{subject} cannot be expanded: {text}"))),
             Expanding::Unanswered(text) => return Err(Failure::cluster(format!("{subject}: no expand-spec: {text}"))),
         };
         expanded.insert(subject.clone(), Expanded { inputs, template });
     }
-    Ok((index, subjects, expanded))
+    Ok((snapshot, subjects, expanded))
 }
 
-/// Renders subjects of an index, in their order.
+/// Renders subjects of an index, in their order. `settings` say how the pods look.
 #[must_use]
-pub fn render(index: &Index, subjects: &BTreeSet<Key>, expanded: &Expansions, output: Output) -> Rendered {
+pub fn render(
+    index: &Index,
+    subjects: &BTreeSet<Key>,
+    expanded: &Expansions,
+    settings: &Settings,
+    output: Output,
+) -> Rendered {
     let mut values = Vec::new();
     let mut refused = Vec::new();
     for subject in subjects {
         let expanded = expanded.get(subject);
         let value = observe::placement(index, subject, expanded).map(|placement| match output {
             Output::Placement => shown(&placement),
-            Output::Yaml | Output::Json => pod(index, subject, expanded, &placement),
+            Output::Yaml | Output::Json => pod(index, subject, expanded, &placement, settings),
         });
         match value {
             Ok(value) => values.push(value),
@@ -141,10 +162,14 @@ pub fn render(index: &Index, subjects: &BTreeSet<Key>, expanded: &Expansions, ou
             format!("{:#}\n", json!({"apiVersion": "v1", "kind": "List", "items": values}))
         }
     };
-    Rendered { text, refused }
+    Rendered {
+        text,
+        refused,
+        unreadable: Vec::new(),
+    }
 }
 
-fn pod(index: &Index, subject: &Key, expanded: Option<&Expanded>, placement: &Placement) -> Value {
+fn pod(index: &Index, subject: &Key, expanded: Option<&Expanded>, placement: &Placement, settings: &Settings) -> Value {
     let observed = observe(index, subject, Policy::default(), expanded);
     let Some(owner) = &observed.owner else {
         return Value::Null;
@@ -163,7 +188,7 @@ fn pod(index: &Index, subject: &Key, expanded: Option<&Expanded>, placement: &Pl
         claims: &observed.listed(),
         reason: Reason::FirstConsumerNeeded,
         attempt: 1,
-        settings: &Settings::default(),
+        settings,
     })
 }
 

@@ -2,29 +2,8 @@
 
 use std::fmt;
 
+pub use crate::api::Minor;
 use crate::placement::KNOWN_MINORS;
-
-/// Major and minor of a version.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Minor(pub u32, pub u32);
-
-impl Minor {
-    /// Reads the beginning of a version such as `v1.8.2`, `1.36` or `v1.33.4+k3s1`.
-    #[must_use]
-    pub fn read(version: &str) -> Option<Self> {
-        let mut parts = version.trim_start_matches('v').splitn(3, '.');
-        let major = parts.next()?.parse().ok()?;
-        let minor = parts.next()?;
-        let end = minor.find(|c: char| !c.is_ascii_digit()).unwrap_or(minor.len());
-        Some(Self(major, minor[..end].parse().ok()?))
-    }
-}
-
-impl fmt::Display for Minor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.0, self.1)
-    }
-}
 
 /// A neighbour, and the minors that are known, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,11 +19,8 @@ pub struct Supported {
 /// Those whose rules for a launcher are known (`src/placement/gates.rs`).
 pub const KUBEVIRT: Supported = Supported {
     name: "KubeVirt",
-    from: Minor(KNOWN_MINORS[0].0, KNOWN_MINORS[0].1),
-    to: Minor(
-        KNOWN_MINORS[KNOWN_MINORS.len() - 1].0,
-        KNOWN_MINORS[KNOWN_MINORS.len() - 1].1,
-    ),
+    from: KNOWN_MINORS[0],
+    to: KNOWN_MINORS[KNOWN_MINORS.len() - 1],
 };
 
 /// From the one that was current with KubeVirt 1.5 to the one whose rules were read and recorded.
@@ -93,22 +69,6 @@ pub fn report() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_minor_is_read_of_any_version_that_the_neighbours_report() {
-        for (text, minor) in [
-            ("v1.8.2", Minor(1, 8)),
-            ("1.36", Minor(1, 36)),
-            ("v1.9.0-rc.0", Minor(1, 9)),
-            ("v1.33.4+k3s1", Minor(1, 33)),
-            ("1.31+", Minor(1, 31)),
-        ] {
-            assert_eq!(Minor::read(text), Some(minor), "{text}");
-        }
-        for text in ["", "v1", "latest", "1.x"] {
-            assert_eq!(Minor::read(text), None, "{text}");
-        }
-    }
 
     #[test]
     fn the_ends_are_in_and_their_neighbours_are_not() {

@@ -1,9 +1,11 @@
 //! Has KubeVirt expand the template of a VM that names an instancetype or preference.
 
+use std::time::Duration;
+
 use kube::Client;
 use kube::core::Request;
 
-use super::client::{CALL_LIMIT, timed};
+use super::client::{CALL_LIMIT, CallError, timed};
 use super::watched::Watched;
 use crate::api::{View as _, VirtualMachine};
 use crate::memory::Expanding;
@@ -11,6 +13,12 @@ use crate::memory::Expanding;
 /// Asks virt-api, through the API server, what the VM's template amounts to. It answers about the VM that is stored; if
 /// that is another one by now, there is no answer.
 pub async fn expand(client: &Client, vm: &VirtualMachine) -> Expanding {
+    let forbidden = |error: CallError| Expanding::Refused(error.to_string());
+    expand_for(client, vm, CALL_LIMIT).await.unwrap_or_else(forbidden)
+}
+
+/// As [`expand`], within a limit, for somebody who may be forbidden to ask, which says nothing of the VM: an error then.
+pub async fn expand_for(client: &Client, vm: &VirtualMachine, limit: Duration) -> Result<Expanding, CallError> {
     let subject = vm.meta().key();
     let path = format!(
         "/apis/subresources.kubevirt.io/v1/namespaces/{}/virtualmachines",
@@ -18,17 +26,20 @@ pub async fn expand(client: &Client, vm: &VirtualMachine) -> Expanding {
     );
     let request = match Request::new(path).get_subresource("expand-spec", &subject.name) {
         Ok(request) => request,
-        Err(error) => return Expanding::Refused(error.to_string()),
+        Err(error) => return Ok(Expanding::Refused(error.to_string())),
     };
-    match timed(CALL_LIMIT, client.request::<Watched<VirtualMachine>>(request)).await {
-        Ok(Watched { view: Ok(answer), .. }) if !answer.is_as(vm) => {
-            Expanding::Unanswered("the VM was edited while its template was expanded".to_owned())
-        }
-        Ok(Watched { view: Ok(vm), .. }) => Expanding::Expanded(Box::new(vm.template().clone())),
-        Ok(Watched { view: Err(fault), .. }) => Expanding::Unanswered(fault.to_string()),
-        Err(error) if error.code().is_some_and(definite) => Expanding::Refused(error.to_string()),
-        Err(error) => Expanding::Unanswered(error.to_string()),
-    }
+    Ok(
+        match timed(limit, client.request::<Watched<VirtualMachine>>(request)).await {
+            Ok(Watched { view: Ok(answer), .. }) if !answer.is_as(vm) => {
+                Expanding::Unanswered("the VM was edited while its template was expanded".to_owned())
+            }
+            Ok(Watched { view: Ok(vm), .. }) => Expanding::Expanded(Box::new(vm.template().clone())),
+            Ok(Watched { view: Err(fault), .. }) => Expanding::Unanswered(fault.to_string()),
+            Err(error) if error.code() == Some(403) => return Err(error),
+            Err(error) if error.code().is_some_and(definite) => Expanding::Refused(error.to_string()),
+            Err(error) => Expanding::Unanswered(error.to_string()),
+        },
+    )
 }
 
 /// Whether the same question would get the same answer. Not found is the API of an absent virt-api: we know that the VM
@@ -45,7 +56,7 @@ mod tests {
 
     use super::*;
     use crate::cluster::client::{Clients, Observer};
-    use crate::cluster::test_server::{Answer, TestServer, status};
+    use crate::cluster::test_server::{Answer, Asked, TestServer, status};
 
     fn vm(metadata: &Value) -> VirtualMachine {
         let mut vm = json!({"metadata": metadata, "spec": {"template": {"spec": {"nodeSelector": {"zone": "b"}}}}});
@@ -114,5 +125,25 @@ mod tests {
             let (outcome, _) = asked(move || status(code, "no")).await;
             assert_eq!(matches!(outcome, Expanding::Refused(_)), refused, "{code}: {outcome:?}");
         }
+    }
+
+    /// Whoever may not ask has learned nothing of the VM.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_person_may_be_forbidden_to_ask_and_says_how_long_to_wait() {
+        let asked = async |answer: fn(&Asked) -> Answer| {
+            let server = TestServer::start(answer).await;
+            let clients = Clients::from_config(&server.config(), &(Arc::new(|_, _| ()) as Observer)).unwrap();
+            let limit = Duration::from_millis(50);
+            expand_for(&clients.write, &vm(&json!({})), limit).await
+        };
+        let forbidden = asked(|_| status(403, "no")).await;
+        assert_eq!(forbidden.unwrap_err().code(), Some(403));
+        let refused = asked(|_| status(422, "no")).await;
+        assert!(matches!(refused, Ok(Expanding::Refused(_))), "{refused:?}");
+        let late = asked(|_| {
+            std::thread::sleep(Duration::from_millis(400));
+            status(422, "no")
+        });
+        assert!(matches!(late.await, Ok(Expanding::Unanswered(text)) if text.contains("no answer")));
     }
 }

@@ -1,6 +1,5 @@
 //! One look at a cluster: the kinds that the controller watches, listed once into an index.
 
-use std::sync::Mutex;
 use std::time::Duration;
 
 use futures::future::{BoxFuture, try_join_all};
@@ -8,20 +7,36 @@ use kube::api::ListParams;
 use kube::{Client, Resource as _};
 
 use super::client::{CallError, timed};
-use super::watch::{PAGE, lock, scope};
+use super::watch::{PAGE, scope};
 use super::watched::{Fault, Watched};
 use crate::api::{Beside, Namespace, View};
 use crate::index::{Index, Indexed, Kinds, kinds};
+use crate::name::Key;
 
-/// Why there is no snapshot.
+/// A kind that could not be listed, by its plural, and why.
 #[derive(Debug, thiserror::Error)]
-pub enum SnapshotError {
-    /// A kind could not be listed.
-    #[error("cannot list {0}: {1}")]
-    List(&'static str, CallError),
-    /// An object could not be read.
-    #[error("{0} {1}: {2}")]
-    Unreadable(&'static str, String, Fault),
+#[error("cannot list {0}: {1}")]
+pub struct ListError(pub &'static str, pub CallError);
+
+/// An object that can't be read. As for the controller it counts as not there.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{kind} {place}{name}: {fault}", place = if key.namespace.is_empty() { String::new() } else { format!("{}/", key.namespace) }, name = key.name)]
+pub struct Skipped {
+    /// Its kind.
+    pub kind: &'static str,
+    /// Its namespace, empty for cluster-scoped kinds, and name.
+    pub key: Key,
+    /// Where.
+    pub fault: Fault,
+}
+
+/// One look at a cluster.
+#[derive(Debug, Default)]
+pub struct Snapshot {
+    /// What could be read.
+    pub index: Index,
+    /// What could not.
+    pub unreadable: Vec<Skipped>,
 }
 
 /// Lists what concerns the VMs of a Namespace, or of all. A kind without CRD counts as empty, and so does one that may
@@ -31,20 +46,20 @@ pub async fn take(
     namespace: Option<&str>,
     limit: Duration,
     needed: fn(&str) -> bool,
-) -> Result<Index, SnapshotError> {
-    let index = Mutex::default();
+) -> Result<Snapshot, ListError> {
     let mut lists = Lists {
         client,
         namespace,
         limit,
         needed,
-        index: &index,
         pending: Vec::new(),
     };
     kinds(&mut lists);
-    try_join_all(lists.pending).await?;
-    let index = lock(&index).clone();
-    Ok(index)
+    let mut snapshot = Snapshot::default();
+    for enter in try_join_all(lists.pending).await? {
+        enter(&mut snapshot);
+    }
+    Ok(snapshot)
 }
 
 struct Lists<'a> {
@@ -52,31 +67,72 @@ struct Lists<'a> {
     namespace: Option<&'a str>,
     limit: Duration,
     needed: fn(&str) -> bool,
-    index: &'a Mutex<Index>,
-    pending: Vec<BoxFuture<'a, Result<(), SnapshotError>>>,
+    pending: Vec<BoxFuture<'a, Result<Enter, ListError>>>,
 }
+
+/// Enters what was told of one kind.
+type Enter = Box<dyn FnOnce(&mut Snapshot) + Send>;
 
 impl Kinds for Lists<'_> {
     fn visit<V: Indexed>(&mut self) {
         let objects = objects::<V>(self.client, self.namespace, self.limit);
-        let list = enter(objects, (self.needed)(V::PLURAL), self.index);
-        self.pending.push(Box::pin(list));
+        self.pending.push(Box::pin(told(objects, (self.needed)(V::PLURAL))));
     }
 }
 
-async fn enter<V: Indexed>(
-    objects: impl Future<Output = Result<Vec<V>, SnapshotError>>,
+async fn told<V: Indexed>(
+    objects: impl Future<Output = Result<Objects<V>, ListError>>,
     needed: bool,
-    index: &Mutex<Index>,
-) -> Result<(), SnapshotError> {
-    match objects.await {
-        Err(SnapshotError::List(_, error)) if error.code() == Some(404) => lock(index).note_kind::<V>(false),
-        Err(SnapshotError::List(_, error)) if error.code() == Some(403) && !needed => {
-            lock(index).note_unseen::<V>();
+) -> Result<Enter, ListError> {
+    Ok(match objects.await {
+        Err(ListError(_, error)) if error.code() == Some(404) => Box::new(|snapshot| {
+            snapshot.index.note_kind::<V>(false);
+        }),
+        Err(ListError(_, error)) if error.code() == Some(403) && !needed => Box::new(|snapshot| {
+            snapshot.index.note_unseen::<V>();
+        }),
+        objects => {
+            let Objects { readable, unreadable } = objects?;
+            Box::new(|snapshot| {
+                for view in readable {
+                    drop(snapshot.index.apply(view));
+                }
+                snapshot.unreadable.extend(unreadable);
+            })
         }
-        objects => objects?.into_iter().for_each(|view| drop(lock(index).apply(view))),
+    })
+}
+
+/// The objects of one kind.
+#[derive(Debug)]
+pub struct Objects<V> {
+    /// What could be read.
+    pub readable: Vec<V>,
+    /// What could not.
+    pub unreadable: Vec<Skipped>,
+}
+
+impl<V: View> Objects<V> {
+    fn of(objects: Vec<Watched<V>>) -> Self {
+        let mut found = Self {
+            readable: Vec::new(),
+            unreadable: Vec::new(),
+        };
+        for object in objects {
+            let meta = object.meta();
+            let text = |text: &Option<String>| text.clone().unwrap_or_default();
+            let key = Key::new(&text(&meta.namespace), &text(&meta.name));
+            match object.view {
+                Ok(view) => found.readable.push(view),
+                Err(fault) => found.unreadable.push(Skipped {
+                    kind: V::KIND,
+                    key,
+                    fault,
+                }),
+            }
+        }
+        found
     }
-    Ok(())
 }
 
 /// All objects of one kind that concern the VMs of a Namespace, or of all.
@@ -84,29 +140,22 @@ pub async fn objects<V: View>(
     client: &Client,
     namespace: Option<&str>,
     limit: Duration,
-) -> Result<Vec<V>, SnapshotError> {
+) -> Result<Objects<V>, ListError> {
     let (api, _) = scope::<V>(client, namespace);
-    let read = |object: Watched<V>| {
-        let name = object.meta().name.clone().unwrap_or_default();
-        let unreadable = |fault| SnapshotError::Unreadable(V::KIND, name, fault);
-        object.view.map_err(unreadable)
-    };
-    let failed = |error| SnapshotError::List(V::PLURAL, error);
+    let failed = |error| ListError(V::PLURAL, error);
     // Who may read one Namespace may rarely list them.
     if let Some(namespace) = namespace.filter(|_| V::KIND == Namespace::KIND) {
         let found = timed(limit, api.get_opt(namespace)).await.map_err(failed)?;
-        return found.into_iter().map(read).collect();
+        return Ok(Objects::of(found.into_iter().collect()));
     }
     let mut page = ListParams::default().limit(PAGE);
     let mut objects = Vec::new();
     loop {
         let answer = timed(limit, api.list(&page)).await.map_err(failed)?;
-        for object in answer.items {
-            objects.push(read(object)?);
-        }
+        objects.extend(answer.items);
         match answer.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => page = page.continue_token(&token),
-            None => return Ok(objects),
+            None => return Ok(Objects::of(objects)),
         }
     }
 }
@@ -120,11 +169,15 @@ pub async fn beside(client: &Client, namespace: Option<&str>, controllers: &str,
         objects(client, Some(controllers), limit)
     );
     Beside {
-        events: events.unwrap_or_default(),
-        cdi_configs: cdi_configs.unwrap_or_default(),
-        leases: leases.ok(),
+        events: readable(events).unwrap_or_default(),
+        cdi_configs: readable(cdi_configs).unwrap_or_default(),
+        leases: readable(leases),
         definitions: Vec::new(),
     }
+}
+
+fn readable<V>(objects: Result<Objects<V>, ListError>) -> Option<Vec<V>> {
+    objects.ok().map(|objects| objects.readable)
 }
 
 #[cfg(test)]
@@ -138,12 +191,16 @@ mod tests {
     use crate::cluster::test_server::{TestServer, status};
 
     /// An API server that knows one Namespace, and lets nobody list what is outside it.
-    async fn taken(needed: fn(&str) -> bool) -> Result<Index, SnapshotError> {
+    async fn taken(needed: fn(&str) -> bool) -> Result<Snapshot, ListError> {
         let server = TestServer::start(|asked| {
             let path = asked.path.split('?').next().unwrap_or_default();
             let empty = json!({"kind": "List", "apiVersion": "v1", "metadata": {}, "items": []});
             let namespace = json!({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": "ns", "uid": "u"}});
+            let broken = json!({"metadata": {"name": "odd", "namespace": "ns"}, "spec": {"volumes": "SECRET"}});
+            let fine = json!({"metadata": {"name": "fine", "namespace": "ns", "uid": "u"}});
+            let pods = json!({"kind": "List", "apiVersion": "v1", "metadata": {}, "items": [broken, fine]});
             match path {
+                "/api/v1/namespaces/ns/pods" => (200, pods.to_string()),
                 "/api/v1/namespaces/ns" => (200, namespace.to_string()),
                 path if path.contains("/namespaces/ns/") => (200, empty.to_string()),
                 _ => status(403, "no"),
@@ -156,7 +213,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_may_not_be_read_counts_as_empty_unless_it_is_needed() {
-        let index = taken(|plural| plural == "pods").await.expect("a snapshot");
+        let Snapshot { index, .. } = taken(|plural| plural == "pods").await.expect("a snapshot");
         let outside = [
             "kubevirts",
             "network-attachment-definitions",
@@ -171,5 +228,14 @@ mod tests {
         );
         let refused = taken(|plural| plural == "nodes").await.expect_err("no snapshot");
         assert!(refused.to_string().contains("cannot list nodes"), "{refused}");
+    }
+
+    /// As for the controller, which tolerates it, too.
+    #[tokio::test]
+    async fn an_object_that_cannot_be_read_is_left_out_and_told() {
+        let Snapshot { index, unreadable } = taken(|_| false).await.expect("a snapshot");
+        assert!(index.pod(&Key::new("ns", "fine")).is_some());
+        let texts: Vec<String> = unreadable.iter().map(ToString::to_string).collect();
+        assert_eq!(texts, ["Pod ns/odd: cannot read the field spec.volumes"]);
     }
 }

@@ -6,13 +6,12 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use super::{Case, Since, Suspicion};
-use crate::api::{
-    ClaimPhase, DataVolumePhase, HOSTNAME, Node, NodeSelectorTerm, Pod, Scheduled, Strings, View as _, VirtualMachine,
-};
+use crate::api::{ClaimPhase, DataVolumePhase, HOSTNAME, Node, NodeSelectorTerm, Pod, Scheduled, Strings, View as _};
 use crate::claim::Claim;
 use crate::index::Index;
 use crate::name::{Key, a_few, pod_name};
 use crate::observe::Disk;
+use crate::pod::Owner;
 use crate::reason::Trouble;
 
 /// How long a node may be away, a launcher unschedulable, or a scheduler silent.
@@ -150,10 +149,7 @@ pub(super) fn bound_where_vm_cannot_run(case: &Case) -> Option<Suspicion> {
         disks.join(", "),
         named(&nodes)
     );
-    let kind = match &case.observed.owner {
-        Some(owner) if owner.kind == VirtualMachine::KIND => "vm",
-        Some(_) | None => "vmi",
-    };
+    let kind = case.observed.owner.as_ref().map_or("vmi", Owner::word);
     let object = format!("{kind}/{}", case.observed.subject.name);
     Some(Suspicion::of(Trouble::BoundWhereVmCannotRun, "", about, object))
 }

@@ -11,13 +11,20 @@
 //!
 //! A version that is unknown, or not told, counts as the newest; one that is older than the table as the oldest.
 
-use crate::api::KubeVirt;
+use crate::api::{KubeVirt, Minor};
 
 /// The KubeVirt minors whose gates are known, oldest first.
-pub const KNOWN_MINORS: [(u32, u32); 6] = [(1, 5), (1, 6), (1, 7), (1, 8), (1, 9), (1, 10)];
+pub const KNOWN_MINORS: [Minor; 6] = [
+    Minor(1, 5),
+    Minor(1, 6),
+    Minor(1, 7),
+    Minor(1, 8),
+    Minor(1, 9),
+    Minor(1, 10),
+];
 
 /// Since then a beta gate is on unless it is switched off.
-const BETA_ON_SINCE: (u32, u32) = (1, 9);
+const BETA_ON_SINCE: Minor = Minor(1, 9);
 
 /// The gates that change what a pod asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,17 +45,17 @@ impl Gate {
     /// Its name in the configuration, and since which minor it has been beta.
     ///
     /// Mirrors: pkg/virt-config/featuregate/feature-gates.go::RegisterFeatureGate
-    fn registered(self) -> (&'static str, Option<(u32, u32)>) {
+    fn registered(self) -> (&'static str, Option<Minor>) {
         match self {
             Self::AlignCpus => ("AlignCPUs", None),
             Self::ConfigurableHypervisor => ("ConfigurableHypervisor", None),
             Self::ContainerPathVolumes => ("ContainerPathVolumes", None),
             Self::CrossArchitectureVirtualization => ("CrossArchitectureVirtualization", None),
-            Self::ExternalNetResourceInjection => ("ExternalNetResourceInjection", Some((1, 8))),
-            Self::GpusWithDra => ("GPUsWithDRA", Some((1, 9))),
-            Self::HostDevicesWithDra => ("HostDevicesWithDRA", Some((1, 9))),
+            Self::ExternalNetResourceInjection => ("ExternalNetResourceInjection", Some(Minor(1, 8))),
+            Self::GpusWithDra => ("GPUsWithDRA", Some(Minor(1, 9))),
+            Self::HostDevicesWithDra => ("HostDevicesWithDRA", Some(Minor(1, 9))),
             Self::HypervStrictCheck => ("HypervStrictCheck", None),
-            Self::ImageVolume => ("ImageVolume", Some((1, 7))),
+            Self::ImageVolume => ("ImageVolume", Some(Minor(1, 7))),
             Self::Iommufd => ("IOMMUFD", None),
         }
     }
@@ -69,13 +76,11 @@ pub(super) fn on(kubevirt: Option<&KubeVirt>, gate: Gate) -> bool {
         && !developer.is_some_and(|developer| listed(&developer.disabled_feature_gates))
 }
 
-const NEWEST: (u32, u32) = KNOWN_MINORS[KNOWN_MINORS.len() - 1];
+const NEWEST: Minor = KNOWN_MINORS[KNOWN_MINORS.len() - 1];
 
-/// Major and minor of `status.observedKubeVirtVersion`, such as `v1.8.2` or `v1.9.0-rc.0`.
-fn minor(kubevirt: &KubeVirt) -> Option<(u32, u32)> {
-    let version = kubevirt.status.observed_kube_virt_version.as_deref()?;
-    let mut parts = version.trim_start_matches('v').split('.');
-    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+/// Of `status.observedKubeVirtVersion`.
+fn minor(kubevirt: &KubeVirt) -> Option<Minor> {
+    Minor::read(kubevirt.status.observed_kube_virt_version.as_deref()?)
 }
 
 #[cfg(test)]

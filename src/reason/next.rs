@@ -5,6 +5,9 @@ use super::Reason;
 /// What a scheduler's verdict ends with if peers are in the way ([`crate::peers::Peers::explanation`]).
 pub const KEPT_APART: &str = "(required anti-affinity)";
 
+/// The flag that switches off all Namespaces but one.
+pub const WATCH_NAMESPACE: &str = "--watch-namespace";
+
 /// Whom a decision is about, in kubectl's words.
 #[derive(Clone, Copy, Debug)]
 pub struct Whom<'a> {
@@ -14,8 +17,12 @@ pub struct Whom<'a> {
     pub kind: &'a str,
     /// Its name.
     pub name: &'a str,
+    /// Whether there is a VMI.
+    pub started: bool,
     /// The name that its pod has or would have.
     pub pod: &'a str,
+    /// The Namespace of the controller.
+    pub controller: &'a str,
     /// Whether all was read that may count.
     pub whole: bool,
 }
@@ -29,7 +36,9 @@ impl Reason {
             namespace,
             kind,
             name,
+            started,
             pod,
+            controller,
             whole,
         } = whom;
         let first = about.split([' ', ',', ':']).next().unwrap_or_default();
@@ -53,9 +62,17 @@ impl Reason {
                 "start the VM, or ask: kubectl annotate {kind}/{name} -n {namespace} {}",
                 asking()
             ),
-            Self::LeftToVirtController => format!("kubectl describe vmi/{name} -n {namespace}"),
+            Self::LeftToVirtController => {
+                let kind = if started { "vmi" } else { kind };
+                format!("kubectl describe {kind}/{name} -n {namespace}")
+            }
             Self::SwitchedOff => {
-                "change --halted-vms or --started-vms: kubectl edit deployment/first-consumer -n first-consumer".into()
+                let flags = if about.starts_with(WATCH_NAMESPACE) {
+                    WATCH_NAMESPACE
+                } else {
+                    "--halted-vms or --started-vms"
+                };
+                format!("change {flags}: kubectl edit deployment/first-consumer -n {controller}")
             }
             Self::MigrationTarget => format!("kubectl get vmim -n {namespace}"),
             Self::ClaimMissing => {
@@ -78,11 +95,13 @@ impl Reason {
                 format!("kubectl get {kind}/{name} -n {namespace} -o jsonpath={{.spec.instancetype}}")
             }
             Self::CannotRender => format!("correct what it asks for: kubectl edit {kind}/{name} -n {namespace}"),
-            Self::PodTerminating
-            | Self::WaitingForScheduler
-            | Self::WaitingForVolumes
-            | Self::PodFinished
-            | Self::GaveUp => format!("kubectl describe pod/{pod} -n {namespace}"),
+            Self::PodTerminating | Self::WaitingForScheduler | Self::WaitingForVolumes | Self::PodFinished => {
+                format!("kubectl describe pod/{pod} -n {namespace}")
+            }
+            Self::GaveUp => format!(
+                "mend what ended them; it tries again when the VM's placement or disks change, or when the controller is \
+                 restarted: kubectl get events -n {namespace} --field-selector involvedObject.name={pod}"
+            ),
             Self::SchedulingGated => {
                 format!("whoever has set it has to take it off: kubectl get pod/{pod} -n {namespace} -o yaml")
             }
@@ -99,7 +118,7 @@ impl Reason {
             | Self::DisksChanged
             | Self::BackingOff
             | Self::FirstConsumerNeeded => {
-                "wait; if nothing comes, see whether it runs: kubectl get pods,lease -n first-consumer".into()
+                format!("wait; if nothing comes, see whether it runs: kubectl get pods,lease -n {controller}")
             }
         }
     }

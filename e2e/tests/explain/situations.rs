@@ -119,10 +119,13 @@ pub const SITUATIONS: &[Expected] = &[
     Expected {
         file: "instancetype-missing",
         vm: "vm/db",
-        action: "Wait",
-        reason: "ExpansionPending",
+        action: "Create",
+        reason: "FirstConsumerNeeded",
         diagnosis: "",
-        names: &["kubectl get vm/db"],
+        names: &[
+            "instancetype or preference adds",
+            "kubectl first-consumer explain vm/db",
+        ],
     },
     Expected {
         file: "claim-missing",

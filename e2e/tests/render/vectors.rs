@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use anyhow::{Context as _, Result, ensure};
 use first_consumer::cli::{files, render};
 use first_consumer::index::Index;
+use first_consumer::pod::Settings;
 use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
@@ -130,6 +131,7 @@ pub fn placement(text: &str) -> Result<Value> {
         &index,
         &render::subjects(&index),
         &render::Expansions::new(),
+        &Settings::default(),
         render::Output::Placement,
     );
     ensure!(rendered.refused.is_empty(), "{}", rendered.refused.join("; "));

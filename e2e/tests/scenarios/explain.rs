@@ -40,6 +40,13 @@ pub async fn expect_in(
     cause: &str,
     names: &[&str],
 ) -> Result<()> {
+    by_name(plane, namespace, subject, cause, names).await?;
+    in_table(plane, namespace, subject, cause).await?;
+    capture(plane, namespace).await
+}
+
+/// Waits until this is the cause that `explain` tells of the subject, and the text names these.
+async fn by_name(plane: &ControlPlane, namespace: &str, subject: &str, cause: &str, names: &[&str]) -> Result<()> {
     let line = format!("Cause:  {cause}: ");
     let last = std::sync::Mutex::new(String::new());
     wait_for(&format!("{line}{names:?}"), async || {
@@ -54,12 +61,16 @@ pub async fn expect_in(
         Ok((told && output.status.code() == Some(1)).then_some(()))
     })
     .await
-    .with_context(|| last.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone())?;
+    .with_context(|| last.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone())
+}
+
+/// Fails unless the table has this cause for the subject.
+async fn in_table(plane: &ControlPlane, namespace: &str, subject: &str, cause: &str) -> Result<()> {
     let table = explain(plane, namespace, &[]).await?;
     let table = String::from_utf8_lossy(&table.stdout).into_owned();
     let row = |row: &str| row.starts_with(&format!("{subject} ")) && row.contains(cause);
     ensure!(table.lines().any(row), "{table}");
-    capture(plane, namespace).await
+    Ok(())
 }
 
 /// Saves the Namespace and what is around it.

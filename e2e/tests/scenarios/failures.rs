@@ -116,8 +116,9 @@ async fn play_two_replicas(cluster: Arc<Cluster>) -> Result<()> {
             .plane
             .kubectl(&["get", "lease/first-consumer", "-n", "first-consumer", "-o", "json"]);
         let lease: Value = serde_json::from_str(&lease.await?)?;
-        let flag = lease.pointer("/metadata/annotations/first-consumer.kubevirt.io~1halted-vms");
-        Ok((flag == Some(&json!("opt-in"))).then_some(()))
+        let flag = |name: &str| lease.pointer(&format!("/metadata/annotations/first-consumer.kubevirt.io~1{name}"));
+        let told = flag("halted-vms") == Some(&json!("opt-in")) && flag("watch-namespace") == Some(&json!(""));
+        Ok(told.then_some(()))
     })
     .await?;
     replicas[leader].kill().await;

@@ -15,7 +15,7 @@ use super::rights::{self, Right};
 use crate::api::{Deployment, Lease, View};
 use crate::cli::Failure;
 use crate::cluster::client::{CallError, timed};
-use crate::cluster::snapshot::{SnapshotError, objects};
+use crate::cluster::snapshot::{ListError, Objects, objects};
 use crate::leader::LEASE;
 
 /// The label that the shipped Deployment has.
@@ -97,8 +97,12 @@ pub(super) async fn gather(client: &Client, controllers: &str, pre: bool, limit:
 /// Objects of a kind; none of a kind that does not exist.
 async fn list<V: View>(client: &Client, namespace: Option<&str>, limit: Duration) -> Read<Vec<V>> {
     match objects(client, namespace, limit).await {
-        Err(SnapshotError::List(_, error)) if error.code() == Some(404) => Ok(Vec::new()),
-        read => read.map_err(|error| error.to_string()),
+        Err(ListError(_, error)) if error.code() == Some(404) => Ok(Vec::new()),
+        Err(error) => Err(error.to_string()),
+        Ok(Objects { readable, unreadable }) => match unreadable.first() {
+            Some(first) => Err(first.to_string()),
+            None => Ok(readable),
+        },
     }
 }
 

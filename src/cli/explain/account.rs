@@ -4,17 +4,15 @@ use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;
 
 use super::Scene;
+use super::decided::{Decided, decided};
 use super::scheduler::BY_NODE;
-use crate::api::{
-    ClaimPhase, DataVolumePhase, Event, Pod, Scheduled, View as _, VirtualMachine, VirtualMachineInstance, VmiPhase,
-};
+use crate::api::{ClaimPhase, DataVolumePhase, Pod, Scheduled, View as _, VirtualMachineInstance, VmiPhase};
 use crate::claim::Path;
-use crate::decide::{Action, Decision, Settings, Turn, decide, turn};
 use crate::diagnose::{self, Diagnosis, Finding, diagnose};
 use crate::lifecycle::State;
-use crate::name::{DOMAIN, Key, pod_name};
+use crate::name::{Key, pod_name};
 use crate::observe::{Disk, Observed};
-use crate::placement::Refusal;
+use crate::pod::Owner;
 use crate::policy;
 use crate::reason::{Reason, Trouble, Whom};
 
@@ -28,6 +26,9 @@ pub struct Account {
     pub name: String,
     /// `VirtualMachine` or `VirtualMachineInstance`.
     pub kind: &'static str,
+    /// The same, as in `kubectl get`.
+    #[serde(skip)]
+    pub word: &'static str,
     /// Where in its life it is ([`crate::lifecycle::State`]).
     pub state: String,
     /// The same as KubeVirt says it.
@@ -109,30 +110,22 @@ pub struct DiskAccount {
 impl Account {
     /// What is to be said of a subject now.
     pub(super) fn of(scene: &Scene, subject: &Key, now: Timestamp) -> Self {
-        let settings = Settings {
-            policy: scene.policy,
-            ..Settings::default()
-        };
-        let mut memory = scene.memories.get(subject).cloned().unwrap_or_default();
-        let Turn {
-            mut observed,
-            mut decision,
-            ..
-        } = turn(&scene.index, subject, &settings, &mut memory, now);
-        let unexpanded = matches!(observed.placement, Some(Err(Refusal::NotExpanded)));
-        if !scene.index.unseen().is_empty() && !unexpanded {
-            // What the VM will ask for depends on what can't be seen: the controller is taken at its word.
-            observed.placement = None;
-            decision = decide(&observed, &memory, now);
-        }
-        let decision = told(scene, &observed, decision);
+        let Decided {
+            observed,
+            decision,
+            unasked,
+        } = decided(scene, subject, now);
         let diagnosis = diagnose(&scene.index, &observed, &scene.evidence, None, now);
         let pod = pod_name(subject);
+        let owner = observed.owner.as_ref();
+        let word = owner.map_or("vmi", Owner::word);
         let whom = Whom {
             namespace: &subject.namespace,
-            kind: if scene.index.vm(subject).is_some() { "vm" } else { "vmi" },
+            kind: word,
             name: &subject.name,
+            started: scene.index.vmi(subject).is_some(),
             pod: &pod,
+            controller: &scene.home,
             whole: scene.index.unseen().is_empty(),
         };
         let (cause, message, next) = match diagnosis.cause(decision.reason) {
@@ -147,7 +140,6 @@ impl Account {
                 decision.reason.next(whom, &decision.about),
             ),
         };
-        // The launcher is a consumer, too: it is fine as soon as it has a node.
         // The verdict is on a pod that asks for what the VM does.
         let of_vm = match diagnosis.cause(decision.reason) {
             Some(finding) => finding.trouble == Trouble::LauncherUnschedulable,
@@ -157,8 +149,10 @@ impl Account {
             Some(wishes) if of_vm && message.contains(BY_NODE) => format!("{message}; the VM asks for {wishes}"),
             _ => message,
         };
+        // The launcher is a consumer, too: it is fine as soon as it has a node.
         let waits = decision.reason == Reason::LauncherPresent && observed.claims().any(|claim| claim.needs);
         let held = observed.namespace_terminating.then(|| held(scene, subject)).flatten();
+        let unexpanded = unasked && decision.reason == Reason::FirstConsumerNeeded && diagnosis.findings.is_empty();
         let (message, next) = match (unreadable(scene, subject), &held) {
             (Some(words), _) if decision.reason == Reason::NotAskedFor => {
                 (format!("{message}: {words}"), Reason::OptedOut.next(whom, ""))
@@ -177,15 +171,25 @@ impl Account {
                     subject.namespace
                 ),
             ),
+            (None, None) if unexpanded => (
+                format!("{message}; what its instancetype or preference adds is not known here"),
+                if scene.forbidden.contains(subject) {
+                    next
+                } else {
+                    let Whom { kind, name, .. } = whom;
+                    format!(
+                        "let virt-api tell it: kubectl first-consumer explain {kind}/{name} -n {}",
+                        subject.namespace
+                    )
+                },
+            ),
             _ => (message, next),
         };
         Self {
             namespace: subject.namespace.to_string(),
             name: subject.name.to_string(),
-            kind: match whom.kind {
-                "vm" => VirtualMachine::KIND,
-                _ => VirtualMachineInstance::KIND,
-            },
+            kind: owner.map_or(VirtualMachineInstance::KIND, |owner| owner.kind),
+            word,
             state: format!("{:?}", observed.state),
             shown_state: shown_state(scene, subject, observed.state),
             action: format!("{:?}", decision.action),
@@ -238,42 +242,6 @@ fn unreadable(scene: &Scene, subject: &Key) -> Option<String> {
 fn held(scene: &Scene, subject: &Key) -> Option<String> {
     let namespace = scene.index.namespace(&subject.namespace)?;
     namespace.held_by().map(str::to_owned)
-}
-
-/// The controller's last word, where only it can know: what we would have made has been refused, or given up, or comes
-/// later because the one before has ended. Its Events carry the decision as an annotation.
-fn told(scene: &Scene, observed: &Observed, decision: Decision) -> Decision {
-    if decision.reason != Reason::FirstConsumerNeeded {
-        return decision;
-    }
-    let Some(owner) = &observed.owner else {
-        return decision;
-    };
-    let ours = scene.evidence.events.iter().filter(|event| {
-        event.component() == "first-consumer" && event.about(owner.kind, &observed.subject, &owner.uid.0)
-    });
-    let last = ours.max_by_key(|event| event.last());
-    let reason = |event: &Event| {
-        event
-            .metadata
-            .annotation(&format!("{DOMAIN}/reason"))
-            .map(str::to_owned)
-    };
-    let (action, reason) = match last.and_then(reason).as_deref() {
-        Some("CreateRefused") => (Action::Wait, Reason::CreateRefused),
-        Some("GaveUp") => (Action::None, Reason::GaveUp),
-        Some("PodFinished") => (Action::Wait, Reason::BackingOff),
-        _ => return decision,
-    };
-    // The note is the reason's text and what it speaks of.
-    let note = last.map(|event| &*event.message).unwrap_or_default();
-    let about = note.strip_prefix(reason.text()).unwrap_or(note);
-    Decision {
-        action,
-        reason,
-        about: about.trim_start_matches(": ").to_owned(),
-        wake_at: None,
-    }
 }
 
 fn own_pod(scene: &Scene, observed: &Observed) -> Option<OwnPod> {

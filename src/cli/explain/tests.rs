@@ -1,3 +1,7 @@
+mod cluster;
+mod controller;
+mod instancetypes;
+
 use serde_json::{Value, json};
 
 use super::*;
@@ -39,15 +43,45 @@ fn vm(namespace: &str, name: &str, asked: bool) -> String {
         .concat()
 }
 
+/// What is said where the input has no Lease.
+const NO_LEASE: &str = "no Lease of the controller is known in first-consumer (--controller-namespace): its flags are \
+    taken to be the defaults";
+
+/// The first-consumer pod of ns/db, which no node fits; its claims by name and UID.
+fn own_pod(claims: &[(&str, &str)]) -> String {
+    let name = pod_name(&Key::new("ns", "db"));
+    let listed = claims.iter().map(|(name, uid)| json!({"name": name, "uid": uid}));
+    let volumes = claims
+        .iter()
+        .map(|(name, _)| json!({"name": name, "persistentVolumeClaim": {"claimName": name}}));
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "ns", "uid": "pod",
+        "labels": {"first-consumer.kubevirt.io/managed": "true"},
+        "ownerReferences": [{"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine", "name": "db", "uid": "vm",
+            "controller": true}],
+        "annotations": {"first-consumer.kubevirt.io/owner-uid": "vm",
+            "first-consumer.kubevirt.io/claims": json!(listed.collect::<Vec<_>>()).to_string(),
+            "first-consumer.kubevirt.io/made-for": "halted",
+            "first-consumer.kubevirt.io/placement-hash": "v1:of what is not known here"}},
+        "spec": {"volumes": volumes.collect::<Vec<_>>()},
+        "status": {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False",
+            "reason": "Unschedulable", "message": "0/1 nodes are available: 1 Insufficient cpu."}]}})
+    .to_string()
+}
+
 fn scene(text: &str) -> Scene {
+    scene_for(text, &flags(""))
+}
+
+fn scene_for(text: &str, flags: &Explain) -> Scene {
     let (mut index, mut beside) = (Index::default(), Beside::default());
     files::read_all(&mut index, &mut beside, text, "default").expect("readable");
-    Scene::new(index, beside)
+    Scene::new(index, beside, flags)
 }
 
 fn told(text: &str, words: &str) -> Explained {
-    let scene = scene(text);
-    explain(&scene, &scene.subjects(), &flags(words), false, at(600))
+    let flags = flags(words);
+    let scene = scene_for(text, &flags);
+    explain(&scene, &scene.subjects(), &flags, false, at(600))
 }
 
 fn json_of(text: &str, words: &str) -> Value {
@@ -88,7 +122,7 @@ fn a_table_has_those_that_wait_and_no_failure() {
             .replace("Pending", "Bound")
             .replace("WaitForFirstConsumer\"}}", "Succeeded\"}}");
     let found = told(&text, "-A");
-    assert_eq!((found.code, &*found.remarks), (0, &[][..]));
+    assert_eq!((found.code, &*found.remarks), (0, &[NO_LEASE.to_owned()][..]));
     let lines: Vec<&str> = found.text.lines().collect();
     assert_eq!(lines[0], "NAMESPACE   NAME     STATE    CAUSE                 MESSAGE");
     assert_eq!(
@@ -171,18 +205,8 @@ fn what_only_the_controller_knows_comes_from_its_last_event() {
 fn what_may_not_be_read_is_left_out_and_told() {
     let whole = vm("ns", "db", true);
     let class = whole.find("{\"apiVersion\":\"storage").expect("a class");
-    let name = pod_name(&Key::new("ns", "db"));
-    let claims = json!([{"name": "db-root", "uid": "claim"}]).to_string();
-    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "ns", "uid": "pod",
-        "labels": {"first-consumer.kubevirt.io/managed": "true"},
-        "ownerReferences": [{"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine", "name": "db", "uid": "vm",
-            "controller": true}],
-        "annotations": {"first-consumer.kubevirt.io/owner-uid": "vm", "first-consumer.kubevirt.io/claims": claims,
-            "first-consumer.kubevirt.io/made-for": "halted",
-            "first-consumer.kubevirt.io/placement-hash": "v1:of what may not be read"}},
-        "status": {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False",
-            "reason": "Unschedulable", "message": "0/1 nodes are available: 1 Insufficient cpu."}]}});
-    let mut scene = scene(&(whole[..class].to_owned() + &pod.to_string()));
+    let pod = own_pod(&[("db-root", "claim")]);
+    let mut scene = scene(&(whole[..class].to_owned() + &pod));
     let told = |scene: &Scene| explain(scene, &scene.subjects(), &flags("vm/db"), false, at(600));
     assert!(
         !told(&scene).text.contains("Unschedulable"),
@@ -194,7 +218,10 @@ fn what_may_not_be_read_is_left_out_and_told() {
     assert!(found.text.contains("Cause:  Unschedulable: "), "{}", found.text);
     assert_eq!(
         found.remarks,
-        ["you may not read storageclasses: what only they tell is left out"]
+        [
+            "you may not read storageclasses: what only they tell is left out",
+            NO_LEASE
+        ]
     );
 }
 

@@ -15,10 +15,9 @@ pub(super) fn trees(accounts: &[Account], colour: bool) -> String {
 
 /// The subject, its disks and what each waits for, the pods, and then the one cause and the one next step.
 fn tree(account: &Account, colour: bool) -> String {
-    let kind = short(account);
     let mut text = format!(
-        "{kind}/{} in {}: {}",
-        account.name, account.namespace, account.shown_state
+        "{}/{} in {}: {}",
+        account.word, account.name, account.namespace, account.shown_state
     );
     text = plain(&text) + "\n";
     let disks = account
@@ -106,7 +105,7 @@ pub(super) fn table(accounts: &[Account], namespaces: bool, headers: bool) -> St
     }
     let heading = ["NAMESPACE", "NAME", "STATE", "CAUSE", "MESSAGE"].map(str::to_owned);
     let row = |account: &Account| {
-        let name = format!("{}/{}", short(account), account.name);
+        let name = format!("{}/{}", account.word, account.name);
         [
             account.namespace.clone(),
             name,
@@ -138,11 +137,4 @@ pub(super) fn table(accounts: &[Account], namespaces: bool, headers: bool) -> St
         push(&mut text, "", line.trim_end());
     }
     text
-}
-
-fn short(account: &Account) -> &'static str {
-    match account.kind {
-        "VirtualMachine" => "vm",
-        _ => "vmi",
-    }
 }

@@ -3,7 +3,13 @@ use super::*;
 fn rendered(text: &str, output: Output) -> Rendered {
     let mut index = Index::default();
     files::read(&mut index, text, "ns").expect("readable");
-    render(&index, &subjects(&index), &Expansions::new(), output)
+    render(
+        &index,
+        &subjects(&index),
+        &Expansions::new(),
+        &Settings::default(),
+        output,
+    )
 }
 
 fn vm(name: &str, spec: &Value) -> String {
@@ -71,4 +77,31 @@ fn a_vm_with_an_instancetype_says_what_it_lacks_and_the_others_are_rendered() {
         rendered.refused
     );
     assert!(rendered.text.contains("nodeSelector"));
+}
+
+/// As those of `run`.
+#[test]
+fn the_flags_say_how_the_pod_looks() {
+    use clap::Parser as _;
+    let words = "first-consumer render -f - --halted-priority-class calm --pod-image here/pause --pod-command";
+    let words = words.split(' ').chain(["/bin/true now"]);
+    let crate::cli::Command::Render(flags) = crate::cli::Cli::try_parse_from(words).expect("readable").command else {
+        panic!("render")
+    };
+    let mut index = Index::default();
+    files::read(&mut index, &vm("a", &template()), "ns").expect("readable");
+    let rendered = render(
+        &index,
+        &subjects(&index),
+        &Expansions::new(),
+        &flags.pod.settings(),
+        Output::Json,
+    );
+    let pod: Value = serde_json::from_str(&rendered.text).expect("JSON");
+    let container = &pod["spec"]["containers"][0];
+    assert_eq!(pod["spec"]["priorityClassName"], "calm");
+    assert_eq!(
+        [&container["image"], &container["command"]],
+        [&json!("here/pause"), &json!(["/bin/true", "now"])]
+    );
 }

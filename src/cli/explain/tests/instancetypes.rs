@@ -1,0 +1,90 @@
+//! What a VM with an instancetype asks for, only virt-api tells; neither a file nor a table asks it.
+
+use super::*;
+use crate::memory::Expanding;
+
+/// As [`vm`], with an instancetype.
+fn picky() -> String {
+    vm("ns", "db", true).replace(
+        "\"spec\":{\"template\"",
+        "\"spec\":{\"instancetype\":{\"name\":\"small\"},\"template\"",
+    )
+}
+
+/// The cause by name and in the table, which must be the same.
+fn cause(scene: &Scene) -> String {
+    let told = |words: &str| explain(scene, &scene.subjects(), &flags(words), false, at(600)).text;
+    let named = told("vm/db");
+    let line = named.lines().find_map(|line| line.strip_prefix("Cause:  "));
+    let cause = line
+        .and_then(|line| line.split_once(':'))
+        .expect("a cause")
+        .0
+        .to_owned();
+    let table = told("-A");
+    let cells: Vec<&str> = table.lines().nth(1).expect("a row").split_whitespace().collect();
+    assert_eq!(cells[3], cause, "{table}");
+    cause
+}
+
+/// As if virt-api had been asked about the VM.
+fn asked(text: &str, outcome: Expanding) -> Scene {
+    let mut scene = scene(text);
+    let subject = Key::new("ns", "db");
+    let (_, inputs) = observe::unexpanded(&scene.index, &subject).expect("an instancetype");
+    let mut memory = Memory::default();
+    memory.expansion.begin(inputs);
+    memory.expansion.end(outcome, at(599));
+    scene.memories.insert(subject, memory);
+    scene
+}
+
+#[test]
+fn nobody_who_was_not_asked_is_the_cause() {
+    assert_eq!(cause(&scene(&picky())), "FirstConsumerNeeded");
+    let found = json_of(&picky(), "vm/db -o json");
+    let message =
+        "a disk waits for its first consumer: db-root; what its instancetype or preference adds is not known here";
+    assert_eq!(found["message"], message);
+    assert_eq!(
+        found["next"],
+        "let virt-api tell it: kubectl first-consumer explain vm/db -n ns"
+    );
+    let refused = event(
+        "FirstConsumerRefused",
+        "CreateRefused",
+        "exceeded quota: cpu, requested: 1",
+        10,
+    );
+    assert_eq!(cause(&scene(&(picky() + &refused))), "CreateRefused");
+    assert_eq!(cause(&scene(&picky().replace("\"true\"", "\"false\""))), "OptedOut");
+}
+
+#[test]
+fn the_pod_that_is_there_tells_why_it_waits() {
+    let pod = own_pod(&[("db-root", "claim")]);
+    assert_eq!(cause(&scene(&(picky() + &pod))), "Unschedulable");
+    // A preference may ask for a TPM, whose state has a claim.
+    let state = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "state",
+        "namespace": "ns", "uid": "state", "labels": {"persistent-state-for": "db"}}, "status": {"phase": "Bound"}});
+    let pod = own_pod(&[("db-root", "claim"), ("state", "state")]);
+    assert_eq!(cause(&scene(&(picky() + &state.to_string() + &pod))), "Unschedulable");
+    // Its own disks are known.
+    let pod = own_pod(&[("db-root", "another"), ("state", "state")]);
+    assert_eq!(cause(&scene(&(picky() + &state.to_string() + &pod))), "DisksChanged");
+}
+
+#[test]
+fn what_virt_api_has_answered_counts() {
+    let away = || Expanding::Unanswered("virt-api is away".into());
+    let found = asked(&picky(), away());
+    let text = explain(&found, &found.subjects(), &flags("vm/db"), false, at(600)).text;
+    assert!(
+        text.contains("Cause:  ExpansionPending: ") && text.contains("virt-api is"),
+        "{text}"
+    );
+    let pod = own_pod(&[("db-root", "claim")]);
+    assert_eq!(cause(&asked(&(picky() + &pod), away())), "Unschedulable");
+    let refused = Expanding::Refused("no such instancetype".into());
+    assert_eq!(cause(&asked(&(picky() + &pod), refused)), "CannotRender");
+}

@@ -1,0 +1,79 @@
+//! What the process says to whoever started it: its exit code, and whether it takes an empty value for none.
+
+// All of this file is a test; clippy only knows the functions that are marked as one.
+#![allow(clippy::expect_used, clippy::panic)]
+
+use std::fs::File;
+use std::net::TcpListener;
+use std::process::{Command, Stdio};
+
+/// The binary, with these words and a kubeconfig whose cluster does not answer.
+fn command(words: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_first-consumer"));
+    command.args(words.split(' '));
+    command
+}
+
+/// Exit code and stderr.
+fn end(command: &mut Command) -> (Option<i32>, String) {
+    let output = command.stdin(Stdio::null()).output().expect("it runs");
+    (
+        output.status.code(),
+        String::from_utf8_lossy(&output.stderr).into_owned(),
+    )
+}
+
+#[test]
+fn a_port_that_is_taken_is_not_the_clusters_fault() {
+    let folder = std::env::temp_dir().join(format!("first-consumer-exit-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let config = folder.join("config");
+    let text = r#"{"apiVersion": "v1", "kind": "Config", "current-context": "a", "users": [{"name": "u", "user": {}}],
+        "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
+        "contexts": [{"name": "a", "context": {"cluster": "c", "user": "u"}}]}"#;
+    std::fs::write(&config, text).expect("written");
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("an address");
+    let run = |config: &str| end(&mut command(&format!("run --listen {address} --kubeconfig {config}")));
+    let (code, words) = run(&config.to_string_lossy());
+    assert!(
+        code == Some(2) && words.contains("cannot listen on"),
+        "{code:?}: {words}"
+    );
+    let (code, words) = run(&folder.join("none").to_string_lossy());
+    assert!(code == Some(3) && words.contains("kubeconfig"), "{code:?}: {words}");
+    std::fs::remove_dir_all(folder).expect("removed");
+}
+
+#[test]
+fn output_that_is_lost_is_a_failure_unless_nobody_wants_it() {
+    let mut version = command("version");
+    let full = File::options().write(true).open("/dev/full").expect("a full device");
+    version.stdin(Stdio::null()).stdout(full).stderr(Stdio::null());
+    assert_eq!(version.status().expect("it runs").code(), Some(2));
+
+    let mut version = command("version");
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    version.stdin(Stdio::null()).stdout(writer).stderr(Stdio::null());
+    assert_eq!(version.status().expect("it runs").code(), Some(0));
+}
+
+#[test]
+fn an_empty_variable_is_none() {
+    let end = |variable: &str, value: &str| end(command("run --log-level= --kubeconfig /nowhere").env(variable, value));
+    for variable in ["FIRST_CONSUMER_CREATE_RATE", "FIRST_CONSUMER_LEADER_ELECT"] {
+        let (code, words) = end(variable, "");
+        assert!(
+            code == Some(3) && words.contains("kubeconfig"),
+            "{variable}: {code:?}: {words}"
+        );
+        assert_eq!(end(variable, "odd").0, Some(2), "{variable}");
+    }
+}
+
+#[test]
+fn check_knows_no_namespace_but_the_controllers() {
+    let (code, words) = end(&mut command("check -n prod"));
+    assert!(code == Some(2) && words.contains("'-n'"), "{code:?}: {words}");
+}
