@@ -1,5 +1,6 @@
 //! `first-consumer run`: wiring, and shutdown in order.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -76,8 +77,20 @@ pub async fn run(flags: Run) -> anyhow::Result<()> {
     if timeout(FAREWELL, serving).await.is_err() {
         warn!("the metrics did not end in time");
     }
-    broken.map_or(Ok(()), Err)
+    broken.map_or(Ok(()), |broken| Err(broken.into()))
 }
+
+/// A part of the controller has ended that must not: which, and how.
+#[derive(Debug)]
+pub struct Broken(String);
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Broken {}
 
 /// Counts every request.
 #[must_use]
@@ -211,7 +224,7 @@ impl Controller {
 
     /// Waits until something has ended that must not end before [`Controller::stop`], and tells what: without a watch a
     /// part of the caches stays as it is for ever. A worker that panics at one subject is replaced, for the others' sake.
-    pub async fn broken(&mut self) -> anyhow::Error {
+    pub async fn broken(&mut self) -> Broken {
         loop {
             let (what, ended) = tokio::select! {
                 Some(ended) = self.watching.join_next() => ("a watch", ended),
@@ -223,7 +236,7 @@ impl Controller {
                 }
             };
             let how = ended.map_or_else(|error| error.to_string(), |()| "without an error".to_owned());
-            return anyhow::anyhow!("{what} ended: {how}");
+            return Broken(format!("{what} ended: {how}"));
         }
     }
 

@@ -7,9 +7,11 @@ use std::fs::File;
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
 
-/// The binary, with these words and a kubeconfig whose cluster does not answer.
-fn command(words: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_first-consumer"));
+use first_consumer_e2e::control_plane::build_controller;
+
+/// The binary with these words.
+async fn command(words: &str) -> Command {
+    let mut command = Command::new(build_controller(false).await.expect("a binary"));
     command.args(words.split(' '));
     command
 }
@@ -23,8 +25,8 @@ fn end(command: &mut Command) -> (Option<i32>, String) {
     )
 }
 
-#[test]
-fn a_port_that_is_taken_is_not_the_clusters_fault() {
+#[tokio::test]
+async fn a_port_that_is_taken_is_not_the_clusters_fault() {
     let folder = std::env::temp_dir().join(format!("first-consumer-exit-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
     let config = folder.join("config");
@@ -34,46 +36,50 @@ fn a_port_that_is_taken_is_not_the_clusters_fault() {
     std::fs::write(&config, text).expect("written");
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("an address");
-    let run = |config: &str| end(&mut command(&format!("run --listen {address} --kubeconfig {config}")));
-    let (code, words) = run(&config.to_string_lossy());
+    let run = async |config: &str| end(&mut command(&format!("run --listen {address} --kubeconfig {config}")).await);
+    let (code, words) = run(&config.to_string_lossy()).await;
     assert!(
         code == Some(2) && words.contains("cannot listen on"),
         "{code:?}: {words}"
     );
-    let (code, words) = run(&folder.join("none").to_string_lossy());
+    let (code, words) = run(&folder.join("none").to_string_lossy()).await;
     assert!(code == Some(3) && words.contains("kubeconfig"), "{code:?}: {words}");
     std::fs::remove_dir_all(folder).expect("removed");
 }
 
-#[test]
-fn output_that_is_lost_is_a_failure_unless_nobody_wants_it() {
-    let mut version = command("version");
+#[tokio::test]
+async fn output_that_is_lost_is_a_failure_unless_nobody_wants_it() {
+    let mut version = command("version").await;
     let full = File::options().write(true).open("/dev/full").expect("a full device");
     version.stdin(Stdio::null()).stdout(full).stderr(Stdio::null());
     assert_eq!(version.status().expect("it runs").code(), Some(2));
 
-    let mut version = command("version");
+    let mut version = command("version").await;
     let (reader, writer) = std::io::pipe().expect("a pipe");
     drop(reader);
     version.stdin(Stdio::null()).stdout(writer).stderr(Stdio::null());
     assert_eq!(version.status().expect("it runs").code(), Some(0));
 }
 
-#[test]
-fn an_empty_variable_is_none() {
-    let end = |variable: &str, value: &str| end(command("run --log-level= --kubeconfig /nowhere").env(variable, value));
+#[tokio::test]
+async fn an_empty_variable_is_none() {
+    let end = async |variable: &str, value: &str| {
+        end(command("run --log-level= --kubeconfig /nowhere")
+            .await
+            .env(variable, value))
+    };
     for variable in ["FIRST_CONSUMER_CREATE_RATE", "FIRST_CONSUMER_LEADER_ELECT"] {
-        let (code, words) = end(variable, "");
+        let (code, words) = end(variable, "").await;
         assert!(
             code == Some(3) && words.contains("kubeconfig"),
             "{variable}: {code:?}: {words}"
         );
-        assert_eq!(end(variable, "odd").0, Some(2), "{variable}");
+        assert_eq!(end(variable, "odd").await.0, Some(2), "{variable}");
     }
 }
 
-#[test]
-fn check_knows_no_namespace_but_the_controllers() {
-    let (code, words) = end(&mut command("check -n prod"));
+#[tokio::test]
+async fn check_knows_no_namespace_but_the_controllers() {
+    let (code, words) = end(&mut command("check -n prod").await);
     assert!(code == Some(2) && words.contains("'-n'"), "{code:?}: {words}");
 }
