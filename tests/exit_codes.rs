@@ -3,11 +3,12 @@
 // All of this file is a test; clippy only knows the functions that are marked as one.
 #![allow(clippy::expect_used, clippy::panic)]
 
+#[cfg(target_os = "linux")]
 use std::fs::File;
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
 
-/// The binary, with these words and a kubeconfig whose cluster does not answer.
+/// The binary, with these words.
 fn command(words: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_first-consumer"));
     command.args(words.split(' '));
@@ -46,6 +47,7 @@ fn a_port_that_is_taken_is_not_the_clusters_fault() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
 fn output_that_is_lost_is_a_failure_unless_nobody_wants_it() {
     let mut version = command("version");
     let full = File::options().write(true).open("/dev/full").expect("a full device");
@@ -57,6 +59,12 @@ fn output_that_is_lost_is_a_failure_unless_nobody_wants_it() {
     drop(reader);
     version.stdin(Stdio::null()).stdout(writer).stderr(Stdio::null());
     assert_eq!(version.status().expect("it runs").code(), Some(0));
+
+    let mut explain = command("explain vm/db --kubeconfig /nowhere");
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    explain.stdin(Stdio::null()).stdout(Stdio::null()).stderr(writer);
+    assert_eq!(explain.status().expect("it runs").code(), Some(3));
 }
 
 #[test]
