@@ -50,7 +50,7 @@ async fn main() -> ExitCode {
     match ended {
         Ok(code) => ExitCode::from(code),
         Err((code, error)) => {
-            eprintln!("first-consumer: {error:#}");
+            say(&format!("{error:#}"));
             ExitCode::from(code)
         }
     }
@@ -67,7 +67,12 @@ fn print(text: &str, remarks: &[String], code: u8) -> Result<u8, (u8, anyhow::Er
         _ => {}
     }
     for remark in remarks {
-        eprintln!("first-consumer: {remark}");
+        say(remark);
     }
     Ok(code)
+}
+
+/// One line on stderr, whether or not anybody reads it.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "first-consumer: {line}");
 }

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use first_consumer_e2e::control_plane::build_controller;
 
-/// The binary with these words.
+/// The binary, with these words.
 async fn command(words: &str) -> Command {
     let mut command = Command::new(build_controller(false).await.expect("a binary"));
     command.args(words.split(' '));
@@ -59,6 +59,12 @@ async fn output_that_is_lost_is_a_failure_unless_nobody_wants_it() {
     drop(reader);
     version.stdin(Stdio::null()).stdout(writer).stderr(Stdio::null());
     assert_eq!(version.status().expect("it runs").code(), Some(0));
+
+    let mut explain = command("explain vm/db --kubeconfig /nowhere").await;
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    explain.stdin(Stdio::null()).stdout(Stdio::null()).stderr(writer);
+    assert_eq!(explain.status().expect("it runs").code(), Some(3));
 }
 
 #[tokio::test]

@@ -31,8 +31,8 @@ Examples:
   first-consumer render -f vm.yaml              # of a manifest, without a cluster
   first-consumer render -f vm.yaml -o placement # only where it may run and what it asks for
 
-How pods look is said by flags of the controller. Give the same ones here; the shipped Deployment has
---halted-priority-class=first-consumer-halted.
+How pods look is said by flags of the controller. Give the same ones here: the shipped
+Deployment has --halted-priority-class=first-consumer-halted.
 
 Exit code: 0 printed; 1 KubeVirt would refuse one of the VMs.")]
 pub struct Render {

@@ -111,6 +111,8 @@ fn told(scene: &Scene, observed: &Observed, decision: Decision) -> Decision {
         Some("CreateRefused") => (Action::Wait, Reason::CreateRefused),
         Some("GaveUp") => (Action::None, Reason::GaveUp),
         Some("PodFinished") => (Action::Wait, Reason::BackingOff),
+        // Only where it can't be told from here.
+        Some("CannotRender") if observed.placement.is_none() => (Action::None, Reason::CannotRender),
         _ => return decision,
     };
     // The note is the reason's text and what it speaks of.

@@ -58,6 +58,12 @@ fn nobody_who_was_not_asked_is_the_cause() {
     );
     assert_eq!(cause(&scene(&(picky() + &refused))), "CreateRefused");
     assert_eq!(cause(&scene(&picky().replace("\"true\"", "\"false\""))), "OptedOut");
+    let words = "KubeVirt would refuse the VM: no instancetype small";
+    let no_such = event("FirstConsumerRefused", "CannotRender", words, 20);
+    assert_eq!(cause(&scene(&(picky() + &refused + &no_such))), "CannotRender");
+    assert_eq!(json_of(&(picky() + &no_such), "vm/db -o json")["message"], words);
+    // What can be told from here is no matter of words.
+    assert_eq!(cause(&scene(&(vm("ns", "db", true) + &no_such))), "FirstConsumerNeeded");
 }
 
 #[test]
