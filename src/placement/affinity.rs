@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::gates::Gate;
-use super::spec::{each, filled};
+use super::spec::{each, fields, filled};
 use super::{Vmi, volumes};
 
 /// The field of what must be so.
@@ -87,14 +87,6 @@ fn edit(affinity: &mut Option<Value>, part: &str, change: impl FnOnce(&mut Map<S
     change(&mut edited);
     whole.insert(part.to_owned(), Value::Object(edited));
     *affinity = Some(Value::Object(whole));
-}
-
-/// The fields of an object; none of anything else.
-pub(super) fn fields(value: Option<Value>) -> Map<String, Value> {
-    match value {
-        Some(Value::Object(fields)) => fields,
-        _ => Map::new(),
-    }
 }
 
 /// Adds to the list in a field.

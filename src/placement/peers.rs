@@ -6,7 +6,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::Placement;
-use super::affinity::{REQUIRED, fields};
+use super::affinity::REQUIRED;
+use super::spec::fields;
 
 /// Domains of topologies: values of node labels, by label.
 pub type Domains = BTreeMap<Arc<str>, BTreeSet<Arc<str>>>;
