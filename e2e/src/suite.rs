@@ -130,11 +130,17 @@ impl<S: Shared> Suite<S> {
                 })
             })
         });
-        let paused = self
+        let mut paused = self
             .paused
             .into_iter()
             .map(|(name, test)| paused_trial(name, &lane, test));
-        let trials = alone.chain(shared).chain(paused).collect();
+        let mut trials: Vec<Trial> = alone.collect();
+        // Those that never wait go between those that mostly do.
+        for trial in shared {
+            trials.push(trial);
+            trials.extend(paused.next());
+        }
+        trials.extend(paused);
         let failed = libtest_mimic::run(&arguments, trials).has_failed();
         let made = Arc::into_inner(store).and_then(OnceCell::into_inner);
         let shared = made.and_then(Result::ok).and_then(Arc::into_inner);
