@@ -18,7 +18,7 @@ use crate::control_plane::{ControlPlane, kept_logs};
 /// A scenario that takes longer has hung.
 const LIMIT: Duration = Duration::from_mins(10);
 /// Scenarios mostly wait, so more of them run side by side than there are cores.
-const SIDE_BY_SIDE: usize = 8;
+const SIDE_BY_SIDE: usize = 10;
 
 type Outcome = Pin<Box<dyn Future<Output = Result<()>>>>;
 type Test = Box<dyn FnOnce() -> Outcome + Send>;
