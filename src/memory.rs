@@ -108,8 +108,8 @@ pub struct Memory {
 struct Silence {
     /// Until when nothing is written.
     until: Timestamp,
-    /// The own pod that was there: once there is another one or none, the write was done, or somebody else did it.
-    pod: Option<Uid>,
+    /// Whether it was a creation: the pod that came all the same may be deleted at once.
+    creation: bool,
 }
 
 /// A refused creation.
@@ -192,10 +192,6 @@ impl Memory {
                 ..Self::default()
             };
         }
-        let pod = observed.own_pod().map(|pod| &pod.uid);
-        if self.silence.take_if(|silence| silence.pod.as_ref() != pod).is_some() {
-            self.unanswered = 0;
-        }
         let waits = observed.needs() && observed.permission.wanted();
         self.needed_since = waits.then(|| self.needed_since.unwrap_or(now));
         let finished = observed.own_pod().is_some_and(OwnPod::finished);
@@ -222,9 +218,15 @@ impl Memory {
 
     /// Notes what came of an action.
     pub fn record(&mut self, outcome: Outcome, observed: &Observed, now: Timestamp) {
-        if !matches!(outcome, Outcome::Unanswered(_)) {
-            self.unanswered = 0;
-            self.silence = None;
+        let creation_unanswered = self.silence.as_ref().is_some_and(|silence| silence.creation);
+        match outcome {
+            // Says nothing of creations.
+            Outcome::Deleted { .. } if creation_unanswered => {}
+            Outcome::Unanswered(_) => {}
+            _ => {
+                self.unanswered = 0;
+                self.silence = None;
+            }
         }
         match outcome {
             Outcome::Created(pod) => {
@@ -256,8 +258,8 @@ impl Memory {
             Outcome::Unanswered(_) => {
                 self.unanswered += 1;
                 let until = now.checked_add(SILENCE.after(self.unanswered)).ok();
-                let pod = observed.own_pod().map(|pod| pod.uid.clone());
-                self.silence = until.map(|until| Silence { until, pod });
+                let creation = observed.own_pod().is_none();
+                self.silence = until.map(|until| Silence { until, creation });
             }
             Outcome::Deleted {
                 uid,
@@ -283,11 +285,11 @@ impl Memory {
         self.ended.as_ref().map_or(1, |(attempt, _)| *attempt)
     }
 
-    /// Until when nothing is written, because the API server did not answer the last time.
+    /// Until when nothing is written, because the API server did not answer the last time. `pod`: an own pod is there.
     #[must_use]
-    pub fn silence(&self, now: Timestamp) -> Option<Timestamp> {
-        let until = self.silence.as_ref()?.until;
-        (now < until).then_some(until)
+    pub fn silence(&self, pod: bool, now: Timestamp) -> Option<Timestamp> {
+        let silence = self.silence.as_ref().filter(|silence| !(silence.creation && pod));
+        silence.map(|silence| silence.until).filter(|until| now < *until)
     }
 
     /// Until when no pod is made, because the last one was made a short time ago.

@@ -158,7 +158,7 @@ pub fn turn(index: &Index, subject: &Key, settings: &Settings, memory: &mut Memo
     observed.rival = rivals::rival(index, &observed, memory, settings.policy, now);
     let mut decision = decide(&observed, memory, now);
     let mut effect = effect(&decision, &observed, memory, &settings.pod, now);
-    let silent_until = memory.silence(now);
+    let silent_until = memory.silence(observed.own_pod().is_some(), now);
     let settling = memory.settling(now).filter(|_| !observed.peers.others.is_empty());
     let going = match (&effect, observed.own_pod()) {
         // Until it is gone, the scheduler goes by what it says.

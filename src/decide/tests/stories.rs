@@ -283,7 +283,7 @@ fn an_api_server_that_does_not_answer_is_left_alone_for_growing_times() {
 
 /// Creates without an answer, of which the last was done all the same.
 #[test]
-fn a_pod_that_came_without_an_answer_goes_at_once_and_the_next_comes_at_once() {
+fn a_pod_that_came_without_an_answer_goes_at_once_and_the_next_keeps_its_distance() {
     let mut s = Situation::new();
     let Effect::Create(mut pod) = s.effect() else {
         panic!("no create")
@@ -298,13 +298,13 @@ fn a_pod_that_came_without_an_answer_goes_at_once_and_the_next_comes_at_once() {
     s.claim(&with_node(claim("root", "late")));
     s.claim(&with_node(claim("data", "late")));
     assert!(matches!(s.effect(), Effect::Delete { uid, .. } if uid == Uid::from("own")));
-    // Its deletion counts from the first failure, and ends the silence when the pod is gone.
-    s.record(Outcome::Unanswered("no answer within 10 s".into()));
-    let turn = s.turn();
-    assert_eq!((turn.effect, turn.decision.wake_at), (Effect::Nothing, Some(at(1))));
+    s.delete();
     s.index
         .delete::<Pod>(&Key::new(NAMESPACE, &pod_name(&Situation::subject())));
     s.claim(&claim("root", "late"));
+    let turn = s.turn();
+    assert_eq!((turn.effect, turn.decision.wake_at), (Effect::Nothing, Some(at(32))));
+    s.now = at(32);
     assert!(matches!(s.effect(), Effect::Create(_)));
 }
 
