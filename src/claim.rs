@@ -98,7 +98,8 @@ impl Claim {
     /// Whether the claim is on its way to being filled by a worker that uses the claim itself.
     #[must_use]
     pub fn awaits_worker(&self) -> bool {
-        let unfinished = |controller: &Controller| !controller.phase.is_final();
+        let unfinished =
+            |controller: &Controller| !matches!(controller.phase, DataVolumePhase::Succeeded | DataVolumePhase::Failed);
         self.path == Path::Legacy
             && self.phase == ClaimPhase::Bound
             && self.data_volume.as_ref().is_some_and(unfinished)

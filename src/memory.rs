@@ -86,7 +86,8 @@ pub struct Memory {
     pub refusal: Option<Refused>,
     refusals: u32,
     unanswered: u32,
-    silence: Option<Silence>,
+    /// Until when nothing is written, because the API server did not answer the last time; what went wrong.
+    silent_until: Option<(Timestamp, String)>,
     /// What the next pod's `attempt` is, after pods that have ended without result, and what those were made for.
     ended: Option<(u32, Wishes)>,
     /// A pod that we made and that the watch has not shown yet.
@@ -101,15 +102,6 @@ pub struct Memory {
     pub expansion: Expansion,
     /// Since when what a diagnosis has to wait for has been so.
     pub onsets: Onsets,
-}
-
-/// The API server did not answer the last time.
-#[derive(Clone, Debug)]
-struct Silence {
-    /// Until when nothing is written.
-    until: Timestamp,
-    /// Whether it was a creation: the pod that came all the same may be deleted at once.
-    creation: bool,
 }
 
 /// A refused creation.
@@ -202,9 +194,6 @@ impl Memory {
             self.ended = None;
             self.made_for.clear();
         }
-        if self.refusal.is_none() && self.ended.is_none() {
-            return;
-        }
         let wishes = Wishes::of(observed);
         let other = |refused: &Refused| wishes.differ(&refused.wishes) || refused.allowance != observed.allowance;
         if self.refusal.as_ref().is_some_and(other) {
@@ -218,15 +207,9 @@ impl Memory {
 
     /// Notes what came of an action.
     pub fn record(&mut self, outcome: Outcome, observed: &Observed, now: Timestamp) {
-        let creation_unanswered = self.silence.as_ref().is_some_and(|silence| silence.creation);
-        match outcome {
-            // Says nothing of creations.
-            Outcome::Deleted { .. } if creation_unanswered => {}
-            Outcome::Unanswered(_) => {}
-            _ => {
-                self.unanswered = 0;
-                self.silence = None;
-            }
+        if !matches!(outcome, Outcome::Unanswered(_)) {
+            self.unanswered = 0;
+            self.silent_until = None;
         }
         match outcome {
             Outcome::Created(pod) => {
@@ -255,11 +238,10 @@ impl Memory {
                     allowance: observed.allowance.clone(),
                 });
             }
-            Outcome::Unanswered(_) => {
+            Outcome::Unanswered(text) => {
                 self.unanswered += 1;
-                let until = now.checked_add(SILENCE.after(self.unanswered)).ok();
-                let creation = observed.own_pod().is_none();
-                self.silence = until.map(|until| Silence { until, creation });
+                let until = now.checked_add(SILENCE.after(self.unanswered));
+                self.silent_until = until.ok().map(|until| (until, text));
             }
             Outcome::Deleted {
                 uid,
@@ -285,11 +267,11 @@ impl Memory {
         self.ended.as_ref().map_or(1, |(attempt, _)| *attempt)
     }
 
-    /// Until when nothing is written, because the API server did not answer the last time. `pod`: an own pod is there.
+    /// Until when nothing is written, because the API server did not answer the last time, and what went wrong.
     #[must_use]
-    pub fn silence(&self, pod: bool, now: Timestamp) -> Option<Timestamp> {
-        let silence = self.silence.as_ref().filter(|silence| !(silence.creation && pod));
-        silence.map(|silence| silence.until).filter(|until| now < *until)
+    pub fn silence(&self, now: Timestamp) -> Option<(Timestamp, &str)> {
+        let (until, text) = self.silent_until.as_ref()?;
+        (now < *until).then_some((*until, text))
     }
 
     /// Until when no pod is made, because the last one was made a short time ago.

@@ -1,6 +1,5 @@
 //! `first-consumer run`: wiring, and shutdown in order.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,11 +25,8 @@ use crate::pace::Pace;
 use crate::queue::Queue;
 use crate::worker::{Memories, Worker};
 
-/// How many creates of pods may be in flight.
-const CREATES: usize = 32;
-
-/// More than creates, which may be slow, so that somebody is always there for a delete.
-const WORKERS: usize = CREATES + 8;
+/// How many requests for pods may be in flight.
+const WORKERS: usize = 32;
 
 /// How many VMs virt-api is asked to expand at once.
 const EXPANSIONS: usize = 8;
@@ -42,7 +38,7 @@ const BEAT: Duration = Duration::from_secs(10);
 const FAREWELL: Duration = Duration::from_secs(10);
 
 /// Runs the controller until SIGTERM or SIGINT; a second signal ends the process at once. An error means that it could
-/// not start, or that a part of it ended that must not, so that it has to start anew.
+/// not start.
 pub async fn run(flags: Run) -> anyhow::Result<()> {
     let metrics = Arc::new(Metrics::new());
     let clients = Clients::new(&flags.target(), observer(&metrics)).await?;
@@ -50,7 +46,7 @@ pub async fn run(flags: Run) -> anyhow::Result<()> {
         namespace: flags.pod_namespace.clone(),
         name: flags.pod_name.clone().unwrap_or_default(),
     });
-    let mut controller = Controller::start(Setup {
+    let controller = Controller::start(Setup {
         clients,
         settings: flags.settings(),
         namespace: flags.watch_namespace.clone(),
@@ -67,30 +63,15 @@ pub async fn run(flags: Run) -> anyhow::Result<()> {
     signals(stop.clone())?;
     info!(version = env!("CARGO_PKG_VERSION"), "started");
 
-    let broken = tokio::select! {
-        () = stop.cancelled() => None,
-        broken = controller.broken() => Some(broken),
-    };
+    stop.cancelled().await;
     info!("stopping");
     controller.stop().await;
     served.cancel();
     if timeout(FAREWELL, serving).await.is_err() {
         warn!("the metrics did not end in time");
     }
-    broken.map_or(Ok(()), |broken| Err(broken.into()))
+    Ok(())
 }
-
-/// A part of the controller has ended that must not: which, and how.
-#[derive(Debug)]
-pub struct Broken(String);
-
-impl fmt::Display for Broken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Broken {}
 
 /// Counts every request.
 #[must_use]
@@ -190,53 +171,30 @@ impl Controller {
             events,
             metrics: setup.metrics,
             expansions: Semaphore::new(EXPANSIONS),
-            pace: Pace::new(setup.create_rate, CREATES),
+            pace: Pace::new(setup.create_rate),
             memories: Memories::default(),
             clock: setup.clock,
         });
         let heartbeat = Arc::new(Heartbeat::new(3 * BEAT));
         let stop = CancellationToken::new();
-        let mut controller = Self {
+        let mut workers = JoinSet::new();
+        for _ in 0..WORKERS {
+            workers.spawn(work(
+                Arc::clone(&worker),
+                synced.clone(),
+                Arc::clone(&heartbeat),
+                stop.clone(),
+            ));
+        }
+        Self {
             worker,
             synced,
             heartbeat,
             stop,
-            workers: JoinSet::new(),
+            workers,
             watching,
             services,
             tasks,
-        };
-        for _ in 0..WORKERS {
-            controller.hire();
-        }
-        controller
-    }
-
-    /// Starts one more worker.
-    fn hire(&mut self) {
-        self.workers.spawn(work(
-            Arc::clone(&self.worker),
-            self.synced.clone(),
-            Arc::clone(&self.heartbeat),
-            self.stop.clone(),
-        ));
-    }
-
-    /// Waits until something has ended that must not end before [`Controller::stop`], and tells what: without a watch a
-    /// part of the caches stays as it is for ever. A worker that panics at one subject is replaced, for the others' sake.
-    pub async fn broken(&mut self) -> Broken {
-        loop {
-            let (what, ended) = tokio::select! {
-                Some(ended) = self.watching.join_next() => ("a watch", ended),
-                Some(ended) = self.tasks.join_next() => ("the lease or the events", ended),
-                Some(ended) = self.workers.join_next() => {
-                    warn!(ended = ?ended.err(), "a worker has ended and is replaced");
-                    self.hire();
-                    continue;
-                }
-            };
-            let how = ended.map_or_else(|error| error.to_string(), |()| "without an error".to_owned());
-            return Broken(format!("{what} ended: {how}"));
         }
     }
 
@@ -266,20 +224,15 @@ impl Controller {
     pub async fn stop(mut self) {
         self.stop.cancel();
         self.worker.queue.close();
-        if timeout(FAREWELL, end(&mut self.workers)).await.is_err() {
+        if timeout(FAREWELL, self.workers.join_all()).await.is_err() {
             warn!("some requests did not end in time");
         }
         self.watching.shutdown().await;
         self.services.cancel();
-        if timeout(FAREWELL, end(&mut self.tasks)).await.is_err() {
+        if timeout(FAREWELL, self.tasks.join_all()).await.is_err() {
             warn!("the lease or events did not end in time");
         }
     }
-}
-
-/// Waits for all tasks, whether or not one of them has panicked.
-async fn end(tasks: &mut JoinSet<()>) {
-    while tasks.join_next().await.is_some() {}
 }
 
 /// Takes turns until the queue is closed. No decision is taken before every kind has been listed once.
@@ -294,7 +247,7 @@ async fn work(worker: Arc<Worker>, synced: Synced, heartbeat: Arc<Heartbeat>, st
     }
     loop {
         match timeout(BEAT, worker.queue.next()).await {
-            Ok(Some(turn)) => worker.serve(turn.key(), turn.due()).await,
+            Ok(Some(turn)) => worker.serve(turn.key()).await,
             Ok(None) => return,
             Err(_) => {}
         }
@@ -342,6 +295,3 @@ impl Listener for Told {
         self.metrics.unreadable(kind);
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -7,9 +7,6 @@ use serde::Deserialize;
 use super::{Meta, View as _, view};
 use crate::name::Key;
 
-/// The annotation that asks CDI not to wait for a consumer (CDI `common/util.go`: `AnnImmediateBinding`).
-pub const IMMEDIATE_BINDING: &str = "cdi.kubevirt.io/storage.bind.immediate.requested";
-
 /// A PersistentVolumeClaim.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
@@ -121,7 +118,9 @@ impl PersistentVolumeClaim {
     /// `ImmediateBindingRequested`).
     #[must_use]
     pub fn immediate_binding_requested(&self) -> bool {
-        self.metadata.annotation(IMMEDIATE_BINDING).is_some()
+        self.metadata
+            .annotation("cdi.kubevirt.io/storage.bind.immediate.requested")
+            .is_some()
     }
 
     /// Whether its volume is a bare device.
