@@ -26,6 +26,7 @@ use super::wait::wait_for;
 const NAMESPACE: &str = "first-consumer";
 const DEPLOYMENT: &str = "first-consumer";
 const LISTEN: &str = "FIRST_CONSUMER_LISTEN";
+
 /// How a controller differs from what its Deployment says.
 #[derive(Clone, Debug, Default)]
 pub struct ControllerOptions {
