@@ -1,7 +1,7 @@
 //! The HTTP endpoints `/livez`, `/healthz`, `/readyz` and `/metrics`. They only read.
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -81,17 +81,18 @@ pub struct Admin {
 }
 
 impl Admin {
-    /// Binds to an address. An error means that it is taken or not ours.
+    /// Binds to an address; `[::]` is every address of either family. An error means that it is taken or not ours.
     pub async fn bind(address: SocketAddr, endpoints: Endpoints) -> std::io::Result<Self> {
+        let listener = match TcpListener::bind(address).await {
+            Err(error) if lacks_ipv6(address, &error) => {
+                TcpListener::bind((Ipv4Addr::UNSPECIFIED, address.port())).await?
+            }
+            bound => bound?,
+        };
         Ok(Self {
-            listener: TcpListener::bind(address).await?,
+            listener,
             endpoints: Arc::new(endpoints),
         })
-    }
-
-    /// The address that it got, with the port that was chosen if port 0 was asked for.
-    pub fn address(&self) -> std::io::Result<SocketAddr> {
-        self.listener.local_addr()
     }
 
     /// Serves until `stop`, then lets open answers finish.
@@ -113,6 +114,11 @@ impl Admin {
         open.close();
         let _ = tokio::time::timeout(FAREWELL, open.wait()).await;
     }
+}
+
+/// Whether every address was asked for, and the kernel has no IPv6 (Linux `EAFNOSUPPORT`, `EADDRNOTAVAIL`).
+fn lacks_ipv6(address: SocketAddr, error: &std::io::Error) -> bool {
+    address.ip() == Ipv6Addr::UNSPECIFIED && matches!(error.raw_os_error(), Some(97 | 99))
 }
 
 async fn accept(
@@ -198,7 +204,7 @@ mod tests {
         task: tokio::task::JoinHandle<()>,
     }
 
-    async fn bench() -> Bench {
+    async fn bench(address: &str) -> Bench {
         let ready = Arc::new(AtomicBool::new(false));
         let asked = Arc::clone(&ready);
         let endpoints = Endpoints {
@@ -209,8 +215,8 @@ mod tests {
             }),
             metrics: Box::new(|| ("# EOF\n".to_owned(), "application/test")),
         };
-        let admin = Admin::bind("127.0.0.1:0".parse().unwrap(), endpoints).await.unwrap();
-        let address = admin.address().unwrap();
+        let admin = Admin::bind(address.parse().unwrap(), endpoints).await.unwrap();
+        let address = admin.listener.local_addr().unwrap();
         let stop = CancellationToken::new();
         let task = tokio::spawn(admin.serve(stop.clone()));
         Bench {
@@ -238,7 +244,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_endpoints_answer_and_nothing_else_does() {
-        let bench = bench().await;
+        let bench = bench("127.0.0.1:0").await;
         for path in ["/livez", "/healthz"] {
             let text = bench.ask("GET", path).await;
             assert!(
@@ -269,8 +275,26 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn every_address_is_asked_for_by_either_family() {
+        let mut bench = bench("[::]:0").await;
+        bench.address.set_ip(Ipv4Addr::LOCALHOST.into());
+        assert!(bench.ask("GET", "/livez").await.starts_with("HTTP/1.1 200"));
+        let cases = [
+            ("[::]:8080", 97, true),
+            ("[::]:8080", 99, true),
+            ("[::]:8080", 98, false),
+            ("[::1]:8080", 99, false),
+            ("0.0.0.0:8080", 99, false),
+        ];
+        for (address, code, lacks) in cases {
+            let error = std::io::Error::from_raw_os_error(code);
+            assert_eq!(lacks_ipv6(address.parse().unwrap(), &error), lacks, "{address} {code}");
+        }
+    }
+
+    #[tokio::test]
     async fn an_idle_connection_does_not_delay_the_end() {
-        let bench = bench().await;
+        let bench = bench("127.0.0.1:0").await;
         let mut idle = TcpStream::connect(bench.address).unwrap();
         idle.write_all(b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
         let read = move || {

@@ -98,8 +98,7 @@ impl Claim {
     /// Whether the claim is on its way to being filled by a worker that uses the claim itself.
     #[must_use]
     pub fn awaits_worker(&self) -> bool {
-        let unfinished =
-            |controller: &Controller| !matches!(controller.phase, DataVolumePhase::Succeeded | DataVolumePhase::Failed);
+        let unfinished = |controller: &Controller| !controller.phase.is_final();
         self.path == Path::Legacy
             && self.phase == ClaimPhase::Bound
             && self.data_volume.as_ref().is_some_and(unfinished)

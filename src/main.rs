@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use first_consumer::cli::render::{self, Rendered};
 use first_consumer::cli::{self, Command, check, completion, explain, supported};
 use first_consumer::cluster::client::ConnectError;
-use first_consumer::run::run;
+use first_consumer::run::{Broken, run};
 use first_consumer::telemetry;
 
 #[tokio::main(worker_threads = 2)]
@@ -18,8 +18,12 @@ async fn main() -> ExitCode {
     let ended = match command {
         Command::Run(flags) => match telemetry::init(flags.log_format, &flags.log_level) {
             Ok(()) => run(*flags).await.map(|()| 0).map_err(|error| {
-                // A port that is taken says nothing of the cluster.
-                let code = if error.is::<ConnectError>() { 3 } else { 2 };
+                // Anything else is wrong use, such as a port that is taken.
+                let code = match &error {
+                    error if error.is::<ConnectError>() => 3,
+                    error if error.is::<Broken>() => 1,
+                    _ => 2,
+                };
                 (code, error)
             }),
             Err(error) => Err((2, error)),

@@ -86,8 +86,7 @@ pub struct Memory {
     pub refusal: Option<Refused>,
     refusals: u32,
     unanswered: u32,
-    /// Until when nothing is written, because the API server did not answer the last time; what went wrong.
-    silent_until: Option<(Timestamp, String)>,
+    silence: Option<Silence>,
     /// What the next pod's `attempt` is, after pods that have ended without result, and what those were made for.
     ended: Option<(u32, Wishes)>,
     /// A pod that we made and that the watch has not shown yet.
@@ -102,6 +101,15 @@ pub struct Memory {
     pub expansion: Expansion,
     /// Since when what a diagnosis has to wait for has been so.
     pub onsets: Onsets,
+}
+
+/// The API server did not answer the last time.
+#[derive(Clone, Debug)]
+struct Silence {
+    /// Until when nothing is written.
+    until: Timestamp,
+    /// Whether it was a creation: the pod that came all the same may be deleted at once.
+    creation: bool,
 }
 
 /// A refused creation.
@@ -194,6 +202,9 @@ impl Memory {
             self.ended = None;
             self.made_for.clear();
         }
+        if self.refusal.is_none() && self.ended.is_none() {
+            return;
+        }
         let wishes = Wishes::of(observed);
         let other = |refused: &Refused| wishes.differ(&refused.wishes) || refused.allowance != observed.allowance;
         if self.refusal.as_ref().is_some_and(other) {
@@ -207,9 +218,15 @@ impl Memory {
 
     /// Notes what came of an action.
     pub fn record(&mut self, outcome: Outcome, observed: &Observed, now: Timestamp) {
-        if !matches!(outcome, Outcome::Unanswered(_)) {
-            self.unanswered = 0;
-            self.silent_until = None;
+        let creation_unanswered = self.silence.as_ref().is_some_and(|silence| silence.creation);
+        match outcome {
+            // Says nothing of creations.
+            Outcome::Deleted { .. } if creation_unanswered => {}
+            Outcome::Unanswered(_) => {}
+            _ => {
+                self.unanswered = 0;
+                self.silence = None;
+            }
         }
         match outcome {
             Outcome::Created(pod) => {
@@ -238,10 +255,11 @@ impl Memory {
                     allowance: observed.allowance.clone(),
                 });
             }
-            Outcome::Unanswered(text) => {
+            Outcome::Unanswered(_) => {
                 self.unanswered += 1;
-                let until = now.checked_add(SILENCE.after(self.unanswered));
-                self.silent_until = until.ok().map(|until| (until, text));
+                let until = now.checked_add(SILENCE.after(self.unanswered)).ok();
+                let creation = observed.own_pod().is_none();
+                self.silence = until.map(|until| Silence { until, creation });
             }
             Outcome::Deleted {
                 uid,
@@ -267,11 +285,11 @@ impl Memory {
         self.ended.as_ref().map_or(1, |(attempt, _)| *attempt)
     }
 
-    /// Until when nothing is written, because the API server did not answer the last time, and what went wrong.
+    /// Until when nothing is written, because the API server did not answer the last time. `pod`: an own pod is there.
     #[must_use]
-    pub fn silence(&self, now: Timestamp) -> Option<(Timestamp, &str)> {
-        let (until, text) = self.silent_until.as_ref()?;
-        (now < *until).then_some((*until, text))
+    pub fn silence(&self, pod: bool, now: Timestamp) -> Option<Timestamp> {
+        let silence = self.silence.as_ref().filter(|silence| !(silence.creation && pod));
+        silence.map(|silence| silence.until).filter(|until| now < *until)
     }
 
     /// Until when no pod is made, because the last one was made a short time ago.

@@ -1,6 +1,7 @@
 //! Names: the key of a namespaced object, the UID of one life of it, and the name of a subject's pod.
 
-use std::fmt::{self, Write as _};
+use std::collections::BTreeSet;
+use std::fmt::{self, Display, Write as _};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -89,6 +90,17 @@ pub fn hex_digest(data: &[u8], bytes: usize) -> String {
         })
 }
 
+/// The first names for a person, and how many there are beside them; `None` if there are none.
+#[must_use]
+pub fn a_few<T: Display>(names: &BTreeSet<T>, most: usize) -> Option<String> {
+    let shown: Vec<String> = names.iter().take(most).map(ToString::to_string).collect();
+    let shown = Some(shown.join(", ")).filter(|_| !names.is_empty())?;
+    Some(match names.len().saturating_sub(most) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -108,5 +120,13 @@ mod tests {
         let name = pod_name(&Key::new("ns", &long));
         assert!(name.len() <= 63, "{name}");
         assert!(!name.contains(".-") && !name.contains("--"), "{name}");
+    }
+
+    #[test]
+    fn a_few_names_are_said_and_how_many_there_are_beside_them() {
+        let names = |count: u8| (0..count).collect::<BTreeSet<_>>();
+        assert_eq!(a_few(&names(0), 2), None);
+        assert_eq!(a_few(&names(2), 2).as_deref(), Some("0, 1"));
+        assert_eq!(a_few(&names(5), 2).as_deref(), Some("0, 1 and 3 more"));
     }
 }

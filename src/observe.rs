@@ -39,7 +39,7 @@ pub struct Observed {
     pub allowance: Allowance,
     /// Whether a VM and a VMI have its name, and the VM does not control the VMI.
     pub name_conflict: bool,
-    /// When the VMI was created.
+    /// When the VMI was created that is to run now; one that has ended is followed by another.
     pub vmi_created: Option<Timestamp>,
     /// Whether flags and annotations allow to serve it.
     pub permission: Permission,
@@ -158,10 +158,16 @@ impl OwnPod {
         matches!(self.phase, PodPhase::Succeeded | PodPhase::Failed)
     }
 
+    /// Whether it waits for the scheduler or for its volumes, and nobody has deleted it.
+    #[must_use]
+    pub fn waits(&self) -> bool {
+        !self.terminating && !self.finished()
+    }
+
     /// Whether the scheduler is about to choose a node for it, or has chosen one.
     #[must_use]
     pub fn in_flight(&self) -> bool {
-        !self.terminating && !self.finished() && matches!(self.scheduled, Scheduled::Silent | Scheduled::Yes)
+        self.waits() && matches!(self.scheduled, Scheduled::Silent | Scheduled::Yes)
     }
 }
 
@@ -201,6 +207,14 @@ impl Observed {
     #[must_use]
     pub fn needs(&self) -> bool {
         self.claims().any(|claim| claim.needs)
+    }
+
+    /// Whether the own pod has done its work: nothing needs it, and every late claim that it lists is placed, or bound if
+    /// it holds.
+    #[must_use]
+    pub fn served(&self) -> bool {
+        let released = |pod: &OwnPod| pod.claims.iter().all(|claim| claim.released(pod.marks.hold));
+        !self.needs() && self.own_pod().is_some_and(released)
     }
 
     /// Whether the scheduler may be choosing a node for the own pod.
@@ -248,7 +262,7 @@ pub fn observe(index: &Index, subject: &Key, policy: Policy, expanded: Option<&E
         namespace_terminating: namespace.is_some_and(crate::api::Meta::terminating),
         allowance: Allowance::of(index, &subject.namespace),
         name_conflict: name_conflict(vm, vmi),
-        vmi_created: vmi.and_then(|vmi| vmi.meta().creation_timestamp),
+        vmi_created: living(index, subject).and_then(|vmi| vmi.meta().creation_timestamp),
         permission: permission(policy, state, vm, vmi, namespace),
         extra_claims: disks::extra_claims(index, subject, &template),
         launcher: index

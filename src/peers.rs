@@ -6,12 +6,15 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::api::{Meta, Node, PersistentVolumeClaim, PodPhase, View as _};
+use crate::api::{Meta, Node, PersistentVolumeClaim, View as _};
 use crate::index::{Index, Peer, Standing, own_subject};
-use crate::name::{Key, pod_name};
+use crate::name::{Key, a_few, pod_name};
 use crate::placement::{Domains, HASH_VERSION};
 use crate::pod::Marks;
 use crate::reason::KEPT_APART;
+
+/// So many peers, and so many of their places, are named to a person.
+const SHOWN: usize = 5;
 
 /// What required pod anti-affinity says of a subject's surroundings, ours against others and theirs against us.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -65,11 +68,11 @@ impl Peers {
     /// Why the scheduler was told to keep out of places, for a person; empty if it was not.
     #[must_use]
     pub fn explanation(&self) -> String {
-        let Some(some) = listed(self.settled.iter().map(ToString::to_string)) else {
+        let Some(some) = a_few(&self.settled, SHOWN) else {
             return String::new();
         };
         let place = |(key, values): (&Arc<str>, &BTreeSet<Arc<str>>)| {
-            let values = listed(values.iter().map(ToString::to_string)).unwrap_or_default();
+            let values = a_few(values, SHOWN).unwrap_or_default();
             format!("{key} {values}")
         };
         let places = self.domains.iter().map(place).collect::<Vec<_>>().join(" and ");
@@ -95,8 +98,7 @@ fn aware(index: &Index, peer: &Key, topology_key: &str, own: &Disks<'_>) -> bool
         // One may be on its way to the API server.
         return !matches!(index.standing(peer), Some(Standing::Acting(domains)) if !knows(domains));
     };
-    let finished = matches!(pod.phase(), PodPhase::Succeeded | PodPhase::Failed);
-    if own_subject(pod).as_ref() != Some(peer) || pod.meta().terminating() || finished {
+    if own_subject(pod).as_ref() != Some(peer) || pod.meta().terminating() || !pod.live() {
         return true;
     }
     let marks = Marks::read(pod.meta());
@@ -165,17 +167,4 @@ impl<'a> Disks<'a> {
         }
         domains
     }
-}
-
-/// A few words and how many there are beside them; `None` if there are none.
-fn listed(mut words: impl ExactSizeIterator<Item = String>) -> Option<String> {
-    const SHOWN: usize = 5;
-    let hidden = words.len().saturating_sub(SHOWN);
-    let shown: Vec<String> = words.by_ref().take(SHOWN).collect();
-    let more = if hidden > 0 {
-        format!(" and {hidden} more")
-    } else {
-        String::new()
-    };
-    (!shown.is_empty()).then(|| format!("{}{more}", shown.join(", ")))
 }

@@ -36,6 +36,7 @@ struct State {
 #[derive(Debug)]
 pub struct Turn {
     key: Key,
+    due: Instant,
     queue: Queue,
 }
 
@@ -77,7 +78,7 @@ impl Queue {
                 if state.closed {
                     return None;
                 }
-                if let Some(key) = state.take(Instant::now()) {
+                if let Some((due, key)) = state.take(Instant::now()) {
                     let more = !state.line.is_empty();
                     drop(state);
                     if more {
@@ -86,6 +87,7 @@ impl Queue {
                     }
                     return Some(Turn {
                         key,
+                        due,
                         queue: self.clone(),
                     });
                 }
@@ -109,13 +111,6 @@ impl Queue {
         self.0.bell.notify_waiters();
     }
 
-    /// How many subjects are due and not yet taken.
-    #[must_use]
-    pub fn backlog(&self) -> usize {
-        let now = Instant::now();
-        self.state().line.iter().take_while(|(due, _, _)| *due <= now).count()
-    }
-
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -137,14 +132,14 @@ impl State {
         self.line.first().is_some_and(|(_, first, _)| *first == number)
     }
 
-    fn take(&mut self, now: Instant) -> Option<Key> {
+    fn take(&mut self, now: Instant) -> Option<(Instant, Key)> {
         if self.line.first()?.0 > now {
             return None;
         }
-        let (_, _, key) = self.line.pop_first()?;
+        let (due, _, key) = self.line.pop_first()?;
         self.places.remove(&key);
         self.working.insert(key.clone(), None);
-        Some(key)
+        Some((due, key))
     }
 }
 
@@ -153,6 +148,12 @@ impl Turn {
     #[must_use]
     pub fn key(&self) -> &Key {
         &self.key
+    }
+
+    /// Since when it has been due: the moment that the first of what it is about was told.
+    #[must_use]
+    pub fn due(&self) -> Instant {
+        self.due
     }
 }
 
@@ -197,7 +198,6 @@ mod tests {
         for name in ["b", "a", "b"] {
             queue.add(key(name));
         }
-        assert_eq!(queue.backlog(), 2);
         assert_eq!(next(&queue).await.key(), &key("b"));
         assert_eq!(next(&queue).await.key(), &key("a"));
         assert!(empty(&queue).await);
@@ -223,7 +223,6 @@ mod tests {
         queue.add_at(key("a"), start + 10 * SECOND);
         queue.add_at(key("a"), start + 3 * SECOND);
         queue.add_at(key("a"), start + 20 * SECOND);
-        assert_eq!(queue.backlog(), 0);
         drop(next(&queue).await);
         assert_eq!(start.elapsed().as_secs(), 3);
         assert!(timeout(60 * SECOND, queue.next()).await.is_err());
@@ -240,6 +239,21 @@ mod tests {
         drop(turn);
         drop(next(&queue).await);
         assert_eq!(start.elapsed().as_secs(), 5);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_turn_knows_since_when_it_has_been_due() {
+        let queue = Queue::new();
+        let start = Instant::now();
+        queue.add(key("a"));
+        tokio::time::sleep(3 * SECOND).await;
+        queue.add(key("a"));
+        let turn = next(&queue).await;
+        assert_eq!(turn.due(), start);
+        queue.add(key("a"));
+        tokio::time::sleep(SECOND).await;
+        drop(turn);
+        assert_eq!(next(&queue).await.due(), start + 3 * SECOND, "told during the work");
     }
 
     #[tokio::test(start_paused = true)]

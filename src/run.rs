@@ -1,5 +1,6 @@
 //! `first-consumer run`: wiring, and shutdown in order.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,8 +26,11 @@ use crate::pace::Pace;
 use crate::queue::Queue;
 use crate::worker::{Memories, Worker};
 
-/// How many requests for pods may be in flight.
-const WORKERS: usize = 32;
+/// How many creates of pods may be in flight.
+const CREATES: usize = 32;
+
+/// More than creates, which may be slow, so that somebody is always there for a delete.
+const WORKERS: usize = CREATES + 8;
 
 /// How many VMs virt-api is asked to expand at once.
 const EXPANSIONS: usize = 8;
@@ -38,7 +42,7 @@ const BEAT: Duration = Duration::from_secs(10);
 const FAREWELL: Duration = Duration::from_secs(10);
 
 /// Runs the controller until SIGTERM or SIGINT; a second signal ends the process at once. An error means that it could
-/// not start.
+/// not start, or that a part of it ended that must not, so that it has to start anew.
 pub async fn run(flags: Run) -> anyhow::Result<()> {
     let metrics = Arc::new(Metrics::new());
     let clients = Clients::new(&flags.target(), observer(&metrics)).await?;
@@ -46,7 +50,7 @@ pub async fn run(flags: Run) -> anyhow::Result<()> {
         namespace: flags.pod_namespace.clone(),
         name: flags.pod_name.clone().unwrap_or_default(),
     });
-    let controller = Controller::start(Setup {
+    let mut controller = Controller::start(Setup {
         clients,
         settings: flags.settings(),
         namespace: flags.watch_namespace.clone(),
@@ -63,15 +67,30 @@ pub async fn run(flags: Run) -> anyhow::Result<()> {
     signals(stop.clone())?;
     info!(version = env!("CARGO_PKG_VERSION"), "started");
 
-    stop.cancelled().await;
+    let broken = tokio::select! {
+        () = stop.cancelled() => None,
+        broken = controller.broken() => Some(broken),
+    };
     info!("stopping");
     controller.stop().await;
     served.cancel();
     if timeout(FAREWELL, serving).await.is_err() {
         warn!("the metrics did not end in time");
     }
-    Ok(())
+    broken.map_or(Ok(()), |broken| Err(broken.into()))
 }
+
+/// A part of the controller has ended that must not: which, and how.
+#[derive(Debug)]
+pub struct Broken(String);
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Broken {}
 
 /// Counts every request.
 #[must_use]
@@ -171,30 +190,53 @@ impl Controller {
             events,
             metrics: setup.metrics,
             expansions: Semaphore::new(EXPANSIONS),
-            pace: Pace::new(setup.create_rate),
+            pace: Pace::new(setup.create_rate, CREATES),
             memories: Memories::default(),
             clock: setup.clock,
         });
         let heartbeat = Arc::new(Heartbeat::new(3 * BEAT));
         let stop = CancellationToken::new();
-        let mut workers = JoinSet::new();
-        for _ in 0..WORKERS {
-            workers.spawn(work(
-                Arc::clone(&worker),
-                synced.clone(),
-                Arc::clone(&heartbeat),
-                stop.clone(),
-            ));
-        }
-        Self {
+        let mut controller = Self {
             worker,
             synced,
             heartbeat,
             stop,
-            workers,
+            workers: JoinSet::new(),
             watching,
             services,
             tasks,
+        };
+        for _ in 0..WORKERS {
+            controller.hire();
+        }
+        controller
+    }
+
+    /// Starts one more worker.
+    fn hire(&mut self) {
+        self.workers.spawn(work(
+            Arc::clone(&self.worker),
+            self.synced.clone(),
+            Arc::clone(&self.heartbeat),
+            self.stop.clone(),
+        ));
+    }
+
+    /// Waits until something has ended that must not end before [`Controller::stop`], and tells what: without a watch a
+    /// part of the caches stays as it is for ever. A worker that panics at one subject is replaced, for the others' sake.
+    pub async fn broken(&mut self) -> Broken {
+        loop {
+            let (what, ended) = tokio::select! {
+                Some(ended) = self.watching.join_next() => ("a watch", ended),
+                Some(ended) = self.tasks.join_next() => ("the lease or the events", ended),
+                Some(ended) = self.workers.join_next() => {
+                    warn!(ended = ?ended.err(), "a worker has ended and is replaced");
+                    self.hire();
+                    continue;
+                }
+            };
+            let how = ended.map_or_else(|error| error.to_string(), |()| "without an error".to_owned());
+            return Broken(format!("{what} ended: {how}"));
         }
     }
 
@@ -224,15 +266,20 @@ impl Controller {
     pub async fn stop(mut self) {
         self.stop.cancel();
         self.worker.queue.close();
-        if timeout(FAREWELL, self.workers.join_all()).await.is_err() {
+        if timeout(FAREWELL, end(&mut self.workers)).await.is_err() {
             warn!("some requests did not end in time");
         }
         self.watching.shutdown().await;
         self.services.cancel();
-        if timeout(FAREWELL, self.tasks.join_all()).await.is_err() {
+        if timeout(FAREWELL, end(&mut self.tasks)).await.is_err() {
             warn!("the lease or events did not end in time");
         }
     }
+}
+
+/// Waits for all tasks, whether or not one of them has panicked.
+async fn end(tasks: &mut JoinSet<()>) {
+    while tasks.join_next().await.is_some() {}
 }
 
 /// Takes turns until the queue is closed. No decision is taken before every kind has been listed once.
@@ -247,7 +294,7 @@ async fn work(worker: Arc<Worker>, synced: Synced, heartbeat: Arc<Heartbeat>, st
     }
     loop {
         match timeout(BEAT, worker.queue.next()).await {
-            Ok(Some(turn)) => worker.serve(turn.key()).await,
+            Ok(Some(turn)) => worker.serve(turn.key(), turn.due()).await,
             Ok(None) => return,
             Err(_) => {}
         }
@@ -295,3 +342,6 @@ impl Listener for Told {
         self.metrics.unreadable(kind);
     }
 }
+
+#[cfg(test)]
+mod tests;

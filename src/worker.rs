@@ -1,17 +1,18 @@
 //! What a worker does with one subject: a turn of the decision, its effect, and the telling of it.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+mod remembered;
 
-use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use prometheus_client::metrics::histogram::Histogram;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
-use crate::announce::{self, Announcement, Stuck};
+use crate::announce::{self, Announcement};
 use crate::clock::Clock;
 use crate::cluster::events::Events;
 use crate::cluster::execute::execute;
@@ -20,13 +21,16 @@ use crate::cluster::watch::{SharedIndex, lock};
 use crate::decide::{Decision, Effect, Settings, Turn, turn};
 use crate::diagnose::{Diagnosis, Evidence, diagnose};
 use crate::leader::Leadership;
-use crate::memory::{Expanding, Memory, Outcome};
+use crate::memory::{Expanding, Outcome};
 use crate::metrics::Metrics;
 use crate::name::{Key, pod_name};
 use crate::observe::{self, Observed};
 use crate::pace::Pace;
 use crate::queue::Queue;
 use crate::reason::{Reason, Trouble};
+
+pub use remembered::Memories;
+use remembered::{Farewell, between};
 
 /// What all workers share.
 pub struct Worker {
@@ -54,103 +58,28 @@ pub struct Worker {
     pub clock: Clock,
 }
 
-/// When a trouble that was told of and went is told of again.
-const FORGOTTEN_AFTER: Duration = Duration::from_mins(10);
-
-/// What is remembered of each subject.
-#[derive(Debug, Default)]
-pub struct Memories(Mutex<HashMap<Key, Remembered>>);
-
-#[derive(Clone, Debug, Default)]
-struct Remembered {
-    memory: Memory,
-    /// Since when it waits, or has waited last.
-    needed_since: Option<Timestamp>,
-    /// The last decision, for the log and for the waiting gauge.
-    shown: Option<(Reason, bool)>,
-    /// What the last diagnosis has found, for the gauge.
-    troubles: BTreeSet<Trouble>,
-    /// What is stuck, as far as an Event has said it.
-    told: BTreeMap<Stuck, Timestamp>,
-    /// What went wrong last, as the log has it; said again only when it is something else, or after a success.
-    complaint: Option<String>,
-    /// A deletion that is announced when the pod is gone.
-    farewell: Option<Box<Farewell>>,
-}
-
-impl Remembered {
-    /// Notes what went wrong. Whether that is new, and has to be said.
-    fn complains(&mut self, text: &str) -> bool {
-        let news = self.complaint.as_deref() != Some(text);
-        self.complaint = Some(text.to_owned());
-        news
-    }
-
-    /// Notes what is stuck. Whether that is new and has to be said: where several things are wrong, or one comes and
-    /// goes, it may be another every second.
-    fn news(&mut self, stuck: Option<Stuck>, now: Timestamp) -> bool {
-        let news = stuck.is_some_and(|stuck| self.told.insert(stuck, now).is_none());
-        self.told.retain(|_, seen| between(*seen, now) < FORGOTTEN_AFTER);
-        news
-    }
-}
-
-/// The API server has taken our deletion, but a finalizer holds the pod.
-#[derive(Clone, Debug)]
-struct Farewell {
-    outcome: Outcome,
-    observed: Observed,
-    decision: Decision,
-    began: Timestamp,
-}
-
-impl Farewell {
-    fn is_over(&self, observed: &Observed) -> bool {
-        let own = |observed: &Observed| observed.own_pod().map(|pod| pod.uid.clone());
-        own(observed) != own(&self.observed)
-    }
-}
-
-impl Memories {
-    fn with<T>(&self, subject: &Key, look: impl FnOnce(&mut Remembered) -> T) -> T {
-        let mut memories = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        look(memories.entry(subject.clone()).or_default())
-    }
-
-    fn forget(&self, subject: &Key) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(subject);
-    }
-
-    /// How long the subject that has waited longest has waited.
-    #[must_use]
-    pub fn oldest_wait(&self, now: Timestamp) -> Duration {
-        let memories = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let oldest = memories
-            .values()
-            .filter_map(|remembered| remembered.memory.needed_since)
-            .min();
-        oldest.map(|since| between(since, now)).unwrap_or_default()
-    }
-}
-
 impl Worker {
-    /// Gives a subject its turn.
-    pub async fn serve(self: &Arc<Self>, subject: &Key) {
+    /// Gives a subject its turn, which has been due since a time.
+    pub async fn serve(self: &Arc<Self>, subject: &Key, due: Instant) {
         let now = self.clock.now();
-        let (turn, diagnosis) = {
+        let due = now.checked_sub(due.elapsed()).unwrap_or(now);
+        let (turn, diagnosis, placed_since) = {
             let mut index = lock(&self.index);
-            let (turn, diagnosis) = self.memories.with(subject, |remembered| {
+            let (turn, diagnosis, placed_since) = self.memories.with(subject, |remembered| {
                 let memory = &mut remembered.memory;
+                let before = memory.needed_since;
                 let turn = turn(&index, subject, &self.settings, memory, now);
                 let onsets = Some(&mut memory.onsets);
                 let diagnosis = diagnose(&index, &turn.observed, &Evidence::default(), onsets, now);
-                (turn, diagnosis)
+                let begins_to_wait = memory.needed_since.is_some() && memory.needed_since != before;
+                remembered.follow(begins_to_wait, turn.observed.served(), due);
+                (turn, diagnosis, remembered.placed_since)
             });
             // Under the same lock: two peers must not both find that nobody acts.
             for peer in index.note(subject, turn.standing.clone()) {
                 self.queue.add(peer);
             }
-            (turn, diagnosis)
+            (turn, diagnosis, placed_since)
         };
         let Turn {
             observed,
@@ -177,18 +106,20 @@ impl Worker {
         if let Effect::Expand { inputs } = effect {
             return self.expand(subject.clone(), inputs);
         }
-        if matches!(effect, Effect::Create(_))
-            && let Some(slot) = self.pace.take(subject)
-        {
-            return self.queue.add_at(subject.clone(), slot);
-        }
+        let _place = match effect {
+            Effect::Create(_) => match self.pace.take(subject) {
+                Ok(place) => Some(place),
+                Err(slot) => return self.queue.add_at(subject.clone(), slot),
+            },
+            _ => None,
+        };
         let Some(outcome) = execute(&self.client, subject, effect).await else {
             return;
         };
         let done = self.clock.now();
         let held = matches!(outcome, Outcome::Deleted { held: true, .. });
         if !held {
-            self.tell(&outcome, &observed, &decision, now, done);
+            self.tell(&outcome, &observed, &decision, placed_since, done);
         }
         self.memories.with(subject, |remembered| {
             remembered.memory.record(outcome.clone(), &observed, done);
@@ -197,7 +128,7 @@ impl Worker {
                     outcome,
                     observed,
                     decision,
-                    began: now,
+                    placed_since,
                 })
             });
         });
@@ -271,7 +202,7 @@ impl Worker {
                 &farewell.outcome,
                 &farewell.observed,
                 &farewell.decision,
-                farewell.began,
+                farewell.placed_since,
                 now,
             );
         }
@@ -284,7 +215,6 @@ impl Worker {
         let before = self.memories.with(&observed.subject, |remembered| {
             self.metrics.diagnosed(&remembered.troubles, &troubles);
             remembered.troubles = troubles;
-            remembered.needed_since = remembered.memory.needed_since.or(remembered.needed_since);
             remembered.shown.replace(shown)
         });
         let waiting = |(reason, needs): (Reason, bool)| needs.then_some(reason);
@@ -295,7 +225,14 @@ impl Worker {
     }
 
     /// Log, metrics and Events about an action that is over.
-    fn tell(&self, outcome: &Outcome, observed: &Observed, decision: &Decision, began: Timestamp, done: Timestamp) {
+    fn tell(
+        &self,
+        outcome: &Outcome,
+        observed: &Observed,
+        decision: &Decision,
+        placed_since: Option<Timestamp>,
+        done: Timestamp,
+    ) {
         let subject = &observed.subject;
         let pod = pod_name(subject);
         let reason = decision.reason;
@@ -313,16 +250,16 @@ impl Worker {
                 self.metrics.created(reason);
                 observe(&self.metrics.need_to_creation, needed, done);
             }
-            Outcome::Deleted { .. } => {
+            Outcome::Deleted { next_attempt, .. } => {
                 info!(%subject, pod, %reason, about = decision.about, "deleted the pod");
                 self.metrics.deleted(reason);
-                if reason == Reason::PodFinished {
+                if next_attempt.is_some() {
                     self.metrics.failed(reason);
                 }
-                if reason == Reason::Served {
-                    observe(&self.metrics.need_to_node, needed, began);
-                    observe(&self.metrics.creation_to_node, created, began);
-                    observe(&self.metrics.node_to_deletion, Some(began), done);
+                if let Some(placed) = placed_since.filter(|_| reason == Reason::Served) {
+                    observe(&self.metrics.need_to_node, needed, placed);
+                    observe(&self.metrics.creation_to_node, created, placed);
+                    observe(&self.metrics.node_to_deletion, Some(placed), done);
                 }
             }
             Outcome::Refused(text) => {
@@ -357,38 +294,5 @@ impl Worker {
 fn observe(histogram: &Histogram, from: Option<Timestamp>, to: Timestamp) {
     if let Some(from) = from {
         histogram.observe(between(from, to).as_secs_f64());
-    }
-}
-
-fn between(earlier: Timestamp, later: Timestamp) -> Duration {
-    let duration: SignedDuration = later.duration_since(earlier);
-    duration.try_into().unwrap_or_default()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_stuck_is_said_once_and_again_only_if_it_was_not_for_a_while() {
-        let mut remembered = Remembered::default();
-        let stuck = |reason: &str, disk: &str| Some((reason.to_owned(), disk.into()));
-        let said = [
-            (0, stuck("WorkerFailing", "root"), true),
-            (1, stuck("WorkerFailing", "root"), false),
-            (2, stuck("WorkerFailing", "data"), true),
-            (3, stuck("ClaimMissing", "data"), true),
-            (4, stuck("WorkerFailing", "root"), false),
-            (5, None, false),
-            (6, stuck("ClaimMissing", "data"), false),
-            (5000, stuck("ClaimMissing", "data"), false),
-            (5001, stuck("WorkerFailing", "data"), true),
-            (9000, None, false),
-            (9001, stuck("ClaimMissing", "data"), true),
-        ];
-        for (second, stuck, news) in said {
-            let now = Timestamp::from_second(second).expect("a time");
-            assert_eq!(remembered.news(stuck, now), news, "{second}");
-        }
     }
 }

@@ -3,11 +3,20 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use first_consumer_e2e::fake_api::{Options, Scene};
+use first_consumer_e2e::cluster::ACCOUNT;
+use first_consumer_e2e::control_plane::wait_for;
+use first_consumer_e2e::fake_api::{Options, Rates, Scene};
 use first_consumer_e2e::objects::{LOCAL_PATH, Vm};
 use first_consumer_e2e::stage::{Requests, SERVED_ONCE};
 use first_consumer_e2e::stand_in::CSI_CLASS;
 use serde_json::json;
+
+/// A halted VM whose pod no node fits.
+fn misplaced(name: &str) -> Vm {
+    let nowhere = json!({"topology.kubernetes.io/zone": "zone-x"});
+    let vm = Vm::halted(name).two_disks(LOCAL_PATH).provision("true");
+    vm.spec("nodeSelector", nowhere)
+}
 
 /// A halted VM with two disks is served, and all that it costs is said.
 async fn halted(class: &str) -> Result<()> {
@@ -49,9 +58,7 @@ async fn a_started_vm_is_left_to_virt_controller() -> Result<()> {
 #[tokio::test(start_paused = true)]
 async fn an_unschedulable_pod_is_told_of_once_in_ten_minutes() -> Result<()> {
     let scene = Scene::new(Options::default()).await?;
-    let nowhere = json!({"topology.kubernetes.io/zone": "zone-x"});
-    let vm = Vm::halted("db").two_disks(LOCAL_PATH).provision("true");
-    scene.create(vm.spec("nodeSelector", nowhere).object()).await?;
+    scene.create(misplaced("db").object()).await?;
     scene.wait_reason("Unschedulable").await?;
     scene.advance(Duration::from_mins(10)).await;
     let events = scene.events_on("db");
@@ -66,4 +73,33 @@ async fn an_unschedulable_pod_is_told_of_once_in_ten_minutes() -> Result<()> {
         deletes: 0,
         events: 2,
     })
+}
+
+/// A webhook that takes its time: a pod that has to go does not wait for those that are to come.
+#[tokio::test(start_paused = true)]
+async fn a_delete_does_not_queue_behind_slow_creates() -> Result<()> {
+    let scene = Scene::new(Options::default()).await?;
+    scene.create(misplaced("db").object()).await?;
+    scene.wait_reason("Unschedulable").await?;
+    let slow = Rates {
+        creates: Duration::from_secs(9),
+        ..Rates::default()
+    };
+    scene.api.fail(slow, &[ACCOUNT]);
+    for number in 0..80 {
+        let name = format!("vm-{number}");
+        let vm = Vm::halted(&name).disk(&name, LOCAL_PATH);
+        scene.create(vm.provision("true").object()).await?;
+    }
+    scene.advance(Duration::from_secs(5)).await;
+    let optout = json!({"metadata": {"annotations": {"first-consumer.kubevirt.io/provision": "false"}}});
+    scene.patch_vm("db", &optout).await?;
+    let asked = scene.api.clock().now();
+    let deleted = wait_for("the delete", async || {
+        let calls = scene.api.calls();
+        Ok(calls.of("delete", "pods").first().map(|call| call.received))
+    });
+    let waited = deleted.await?.duration_since(asked);
+    ensure!(waited.as_secs_f64() < 0.5, "the delete came after {waited}");
+    Ok(())
 }

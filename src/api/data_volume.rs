@@ -162,6 +162,12 @@ impl DataVolumePhase {
         matches!(self, Self::WaitForFirstConsumer | Self::PendingPopulation)
     }
 
+    /// Whether CDI does nothing more for it.
+    #[must_use]
+    pub fn is_final(self) -> bool {
+        matches!(self, Self::Succeeded | Self::Failed)
+    }
+
     /// The phase as CDI writes it; empty before it has seen the DataVolume.
     #[must_use]
     pub fn name(self) -> String {

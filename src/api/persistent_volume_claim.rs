@@ -7,6 +7,9 @@ use serde::Deserialize;
 use super::{Meta, View as _, view};
 use crate::name::Key;
 
+/// The annotation that asks CDI not to wait for a consumer (CDI `common/util.go`: `AnnImmediateBinding`).
+pub const IMMEDIATE_BINDING: &str = "cdi.kubevirt.io/storage.bind.immediate.requested";
+
 /// A PersistentVolumeClaim.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
@@ -118,9 +121,7 @@ impl PersistentVolumeClaim {
     /// `ImmediateBindingRequested`).
     #[must_use]
     pub fn immediate_binding_requested(&self) -> bool {
-        self.metadata
-            .annotation("cdi.kubevirt.io/storage.bind.immediate.requested")
-            .is_some()
+        self.metadata.annotation(IMMEDIATE_BINDING).is_some()
     }
 
     /// Whether its volume is a bare device.

@@ -150,7 +150,7 @@ pub struct Run {
     #[arg(
         long,
         env = "FIRST_CONSUMER_LISTEN",
-        default_value = "0.0.0.0:8080",
+        default_value = "[::]:8080",
         value_name = "ADDRESS"
     )]
     pub listen: SocketAddr,

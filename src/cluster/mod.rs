@@ -1,4 +1,5 @@
-//! The only place that talks to the API server: clients with time limits, watches that fill the index, Events.
+//! How the API server is talked to: clients with time limits, watches that fill the index, what is written, Events.
+//! Beside it only the Lease (`leader`) and the questions of `check` have requests of their own.
 
 pub mod client;
 pub mod events;

@@ -1,4 +1,5 @@
-//! Watches: one task a kind fills the index and tells which subjects changed. A watch never ends and never gives up.
+//! Watches: one task a kind fills the index and tells which subjects changed. A watch never gives up; one that panics all
+//! the same ends the process.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,7 +10,7 @@ use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt as _, watcher as watch_kind};
 use kube::{Api, Client, Resource as _};
 use tokio::task::JoinSet;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use super::client::brief;
 use super::watched::Watched;
@@ -21,7 +22,7 @@ use crate::name::Key;
 pub(super) const PAGE: u32 = 250;
 
 /// How often a kind without CRD is looked for again.
-const PROBE: Duration = Duration::from_secs(10);
+const PROBE: Duration = Duration::from_secs(30);
 
 /// How long a watch that has to begin anew waits, so that it can't spin.
 const REBUILD: Duration = Duration::from_secs(1);
@@ -29,8 +30,8 @@ const REBUILD: Duration = Duration::from_secs(1);
 /// The index, which the watches write and the workers read. Never held across an await.
 pub type SharedIndex = Arc<Mutex<Index>>;
 
-/// Locks the index. The panic of another holder is no reason to stop: it is at most one object behind, until that
-/// object changes or the process starts again.
+/// Locks the index. The panic of another holder does not stop who comes after it: the index is at most one object behind,
+/// until the process starts again, which the end of a watch makes it do.
 pub fn lock(index: &Mutex<Index>) -> MutexGuard<'_, Index> {
     index.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -158,6 +159,8 @@ struct Intake<V> {
     absent: bool,
     /// Whether the log already says that an object can't be read.
     faulty: bool,
+    /// Whether the log already says that it is interrupted.
+    interrupted: bool,
     kind: std::marker::PhantomData<fn() -> V>,
 }
 
@@ -180,6 +183,7 @@ impl<V: Indexed> Intake<V> {
             expired: false,
             absent: false,
             faulty: false,
+            interrupted: false,
             kind: std::marker::PhantomData,
         }
     }
@@ -202,6 +206,8 @@ impl<V: Indexed> Intake<V> {
     }
 
     fn event(&mut self, event: Event<Watched<V>>) {
+        // A list that only begins, or breaks off, is no success.
+        self.interrupted &= matches!(event, Event::Init | Event::InitApply(_));
         match event {
             Event::Init => self.listed = Some(HashSet::new()),
             Event::InitApply(object) => {
@@ -281,23 +287,32 @@ impl<V: Indexed> Intake<V> {
             }
             // The watcher skips an event that is no JSON; a new list shows what it was.
             WatchFailed(kube::Error::SerdeError(_)) => {
-                warn!(kind = V::KIND, "a watch event could not be decoded; listing anew");
+                self.complain("an event could not be decoded");
                 Next::Rebuild(REBUILD)
             }
             InitialListFailed(error) | WatchStartFailed(error) | WatchFailed(error) => {
-                warn!(kind = V::KIND, error = brief(error), "the watch was interrupted");
+                self.complain(&brief(error));
                 Next::Go
             }
             // The usual end of a version that was too long ago.
             WatchError(status) if status.code == 410 => Next::Go,
             WatchError(status) => {
-                warn!(kind = V::KIND, error = status.message, "the watch was interrupted");
+                self.complain(&status.message);
                 Next::Go
             }
             NoResourceVersion => {
-                warn!(kind = V::KIND, "the API server sent no resource version");
+                self.complain("the API server sent no resource version");
                 Next::Go
             }
+        }
+    }
+
+    /// Warns of an interruption; until something goes well again, the further ones are for those who want every line.
+    fn complain(&mut self, error: &str) {
+        if std::mem::replace(&mut self.interrupted, true) {
+            debug!(kind = V::KIND, error, "the watch was interrupted, as before");
+        } else {
+            warn!(kind = V::KIND, error, "the watch was interrupted");
         }
     }
 

@@ -1,10 +1,11 @@
 //! [`Observed`], [`Memory`] and the time to a [`Decision`]: design section 5, row by row.
 //!
-//! `rows` holds one function a row, in the order of the design's table. The first that speaks decides; row 18 is what
+//! `rows` and `rows_after` hold one function a row, in the order of the design's table. The first that speaks decides; row 18 is what
 //! remains.
 
 mod rivals;
 mod rows;
+mod rows_after;
 #[cfg(test)]
 mod tests;
 
@@ -18,6 +19,9 @@ use crate::observe::{Named, Observed, observe, own_pod};
 use crate::pod::{self, Blueprint, build};
 use crate::policy::{MadeFor, Permission, Policy};
 use crate::reason::Reason;
+
+use rows::{ROWS_BEFORE_RIVALS, ROWS_OF_RIVALS};
+use rows_after::ROWS_AFTER;
 
 /// What to do about the subject's pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -110,7 +114,9 @@ pub enum Effect {
 #[must_use]
 pub fn decide(observed: &Observed, memory: &Memory, now: Timestamp) -> Decision {
     let case = rows::Case { observed, memory, now };
-    rows::first(&case).unwrap_or_else(|| rows::first_consumer_needed(&case))
+    let mut rows = ROWS_BEFORE_RIVALS.iter().chain(&ROWS_OF_RIVALS).chain(&ROWS_AFTER);
+    let first = rows.find_map(|row| row(&case));
+    first.unwrap_or_else(|| rows::first_consumer_needed(&case))
 }
 
 /// What the controller's flags say.
@@ -149,10 +155,10 @@ pub fn turn(index: &Index, subject: &Key, settings: &Settings, memory: &mut Memo
     }
     observed.look_around(index);
     memory.update(&observed, now);
-    observed.rival = rivals::rival(index, &observed, settings.policy, now);
+    observed.rival = rivals::rival(index, &observed, memory, settings.policy, now);
     let mut decision = decide(&observed, memory, now);
     let mut effect = effect(&decision, &observed, memory, &settings.pod, now);
-    let silent_until = memory.silence(now).map(|(until, _)| until);
+    let silent_until = memory.silence(observed.own_pod().is_some(), now);
     let settling = memory.settling(now).filter(|_| !observed.peers.others.is_empty());
     let going = match (&effect, observed.own_pod()) {
         // Until it is gone, the scheduler goes by what it says.

@@ -3,6 +3,7 @@
 use k8s_openapi::jiff::Timestamp;
 
 use super::rows::{Case, ROWS_BEFORE_RIVALS};
+use super::rows_after::{is_stuck, stuck};
 use crate::index::{Index, Standing};
 use crate::memory::Memory;
 use crate::name::Key;
@@ -14,28 +15,47 @@ use crate::reason::Reason;
 use super::{Action, Decision};
 
 /// Whom the subject has to let go first.
-pub(super) fn rival(index: &Index, observed: &Observed, policy: Policy, now: Timestamp) -> Option<Rival> {
-    if !observed.needs() || matches!(observed.permission, Permission::No(_)) {
+pub(super) fn rival(
+    index: &Index,
+    observed: &Observed,
+    memory: &Memory,
+    policy: Policy,
+    now: Timestamp,
+) -> Option<Rival> {
+    let acts = observed.needs() && !matches!(observed.permission, Permission::No(_));
+    if !acts || stuck(&Case { observed, memory, now }) {
         return None;
     }
     sharer(index, observed, policy).or_else(|| peer(index, observed, policy, now))
 }
 
-/// Another subject that shares a claim in need and goes first: a started one before a halted one, then by name.
+/// Another subject whose pod would list a claim in need that ours lists, and that goes first: a started one before a
+/// halted one, then by name; but one that can't act is passed over, and what it was passed over for has to go before it
+/// comes back.
 fn sharer(index: &Index, observed: &Observed, policy: Policy) -> Option<Rival> {
     let subject = &observed.subject;
-    let needing = observed.claims().filter(|claim| claim.needs);
-    let sharers = needing.flat_map(|claim| index.sharers(subject, &claim.name).map(|other| (other, &claim.name)));
+    let needing = observed.listed().into_iter().filter(|claim| claim.needs);
+    let mut sharers = needing.flat_map(|claim| index.sharers(subject, &claim.name).map(|other| (other, &claim.name)));
     let place = |observed: &Observed| (!started(observed.permission), observed.subject.clone());
-    let mut first = sharers.filter(|(other, _)| {
+    let goes_first = |other: &Key, claim: &str| {
+        let standing = index.standing(other);
         let other = observe(index, other, policy, None);
+        if !other.needs() || other.listed().iter().all(|listed| *listed.name != *claim) {
+            return false;
+        }
+        if place(&other) > place(observed) {
+            let acts = matches!(standing, Some(Standing::Acting(_))) || other.own_pod().is_some_and(OwnPod::waits);
+            return acts && observed.own_pod().is_none();
+        }
         // One that is left to virt-controller for a while acts in the end, so it goes first at once.
-        place(&other) < place(observed) && could_act(&other, Timestamp::MAX)
-    });
-    first.next().map(|(other, claim)| Rival::Shares {
-        subject: other.clone(),
-        claim: claim.clone(),
-    })
+        !matches!(standing, Some(Standing::Stuck)) && could_act(&other, Timestamp::MAX)
+    };
+    sharers
+        .find(|(other, claim)| goes_first(other, claim))
+        .map(|(other, claim)| Rival::Shares {
+            subject: other.clone(),
+            claim: claim.clone(),
+        })
 }
 
 /// An anti-affine peer whose pod is about to get its node, or one with a smaller name that is about to make its pod. With
@@ -55,7 +75,7 @@ fn peer(index: &Index, observed: &Observed, policy: Policy, now: Timestamp) -> O
         let by_name = own.is_none() && *other < observed.subject;
         match (standing, state.own_pod()) {
             (Some(Standing::Acting(_)), _) => true,
-            (Some(Standing::HeldBack), _) => false,
+            (Some(Standing::HeldBack | Standing::Stuck), _) => false,
             (None, pod) => pod.is_some_and(OwnPod::in_flight) || (by_name && could_act(&state, now)),
         }
     };
@@ -97,17 +117,14 @@ pub(super) fn standing(
             Some(Standing::Acting(known.unwrap_or_default()))
         }
         _ if going.is_some() => going.map(Standing::Acting),
+        (_, reason) if is_stuck(reason) => Some(Standing::Stuck),
         (
             _,
             Reason::SharedDiskServedElsewhere
             | Reason::ExpansionPending
-            | Reason::CannotRender
             | Reason::PodFinished
-            | Reason::GaveUp
             | Reason::Unschedulable
             | Reason::SchedulingGated
-            | Reason::CreateRefused
-            | Reason::NameTaken
             | Reason::BackingOff,
         ) => Some(Standing::HeldBack),
         _ => None,

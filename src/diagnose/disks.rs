@@ -73,11 +73,7 @@ pub(super) fn storage_class_missing(case: &Case, disk: &Disk) -> Option<Suspicio
 pub(super) fn claim_refused(case: &Case, disk: &Disk) -> Option<Suspicion> {
     let data_volume = case.index.data_volume(&case.key(disk))?;
     if let Some(claim) = &disk.claim {
-        let settled = matches!(
-            data_volume.phase(),
-            DataVolumePhase::Succeeded | DataVolumePhase::Failed
-        );
-        let stranger = claim.data_volume.is_none() && !settled;
+        let stranger = claim.data_volume.is_none() && !data_volume.phase().is_final();
         let about = format!("pvc/{0} exists already and does not belong to dv/{0}", disk.name);
         let since = Since::Told(data_volume.meta().creation_timestamp);
         return stranger.then(|| Suspicion::of(Trouble::ClaimRefused, &disk.name, about, "").lasting(since, MINUTE));
@@ -102,11 +98,7 @@ pub(super) fn claim_refused(case: &Case, disk: &Disk) -> Option<Suspicion> {
 pub(super) fn source_missing(case: &Case, disk: &Disk) -> Option<Suspicion> {
     let key = case.key(disk);
     let data_volume = case.index.data_volume(&key)?;
-    let done = matches!(
-        data_volume.phase(),
-        DataVolumePhase::Succeeded | DataVolumePhase::Failed
-    );
-    if done || disk.claim.as_ref().is_some_and(|claim| claim.needs) {
+    if data_volume.phase().is_final() || disk.claim.as_ref().is_some_and(|claim| claim.needs) {
         return None;
     }
     let uid = &data_volume.meta().uid.0;

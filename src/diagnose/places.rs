@@ -9,7 +9,7 @@ use super::{Case, Since, Suspicion};
 use crate::api::{ClaimPhase, DataVolumePhase, HOSTNAME, Node, NodeSelectorTerm, Pod, Scheduled, Strings, View as _};
 use crate::claim::Claim;
 use crate::index::Index;
-use crate::name::{Key, pod_name};
+use crate::name::{Key, a_few, pod_name};
 use crate::observe::Disk;
 use crate::pod::Owner;
 use crate::reason::Trouble;
@@ -241,16 +241,8 @@ fn common<'a>(placed: &[Placed<'a>]) -> Vec<&'a Arc<Node>> {
 
 /// A few nodes for a person.
 fn named(nodes: &[&Arc<Node>]) -> String {
-    const SHOWN: usize = 3;
     let names: BTreeSet<&str> = nodes.iter().map(|node| &*node.metadata.name).collect();
-    let shown: Vec<&str> = names.iter().take(SHOWN).copied().collect();
-    let more = names.len().saturating_sub(SHOWN);
-    let tail = if more > 0 {
-        format!(" and {more} more")
-    } else {
-        String::new()
-    };
-    format!("{}{tail}", shown.join(", "))
+    a_few(&names, 3).unwrap_or_default()
 }
 
 /// What a subject asks of its node by `nodeSelector` and required node affinity, in words; `None` if nothing.

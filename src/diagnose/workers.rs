@@ -4,15 +4,13 @@ use std::sync::Arc;
 
 use super::disks::{MINUTE, SHORT, pending};
 use super::{Case, Since, Suspicion, places};
-use crate::api::{DataVolumePhase, PersistentVolumeClaim, Pod, View as _};
+use crate::api::{DataVolumePhase, IMMEDIATE_BINDING, PersistentVolumeClaim, Pod, View as _};
 use crate::claim::{Claim, Path};
 use crate::observe::Disk;
 use crate::reason::Trouble;
 
 /// A worker that was started again so often will not come to an end by itself.
 const MANY_RESTARTS: u32 = 3;
-
-const IMMEDIATE: &str = "cdi.kubevirt.io/storage.bind.immediate.requested";
 
 /// CDI has written down on the claim why it could not create the worker (CDI `common/util.go`: `HandleFailedPod`).
 pub(super) fn worker_refused(case: &Case, disk: &Disk) -> Option<Suspicion> {
@@ -111,7 +109,7 @@ pub(super) fn gate_off(case: &Case, disk: &Disk) -> Option<Suspicion> {
         return None;
     }
     let data_volume = case.index.data_volume(&case.key(disk))?;
-    let given = object.meta().annotation(IMMEDIATE);
+    let given = object.meta().annotation(IMMEDIATE_BINDING);
     let off = match claim.path {
         Path::Legacy => data_volume.phase() == DataVolumePhase::Pending && given.is_none(),
         Path::Populator => given == Some("") && !asked(case, disk),
@@ -131,7 +129,7 @@ pub(super) fn misplaced_by_gate(case: &Case) -> Option<Suspicion> {
             .as_ref()
             .filter(|claim| claim.late && claim.data_volume.is_some());
         let object = claim.and_then(|_| case.index.claim(&case.key(disk)));
-        object.is_some_and(|object| match object.meta().annotation(IMMEDIATE) {
+        object.is_some_and(|object| match object.meta().annotation(IMMEDIATE_BINDING) {
             Some(value) => value.is_empty() && !asked(case, disk),
             None => case.evidence.gate == Some(false),
         })
@@ -143,14 +141,14 @@ pub(super) fn misplaced_by_gate(case: &Case) -> Option<Suspicion> {
 /// Whether a person has asked CDI not to wait.
 fn asked(case: &Case, disk: &Disk) -> bool {
     let data_volume = case.index.data_volume(&case.key(disk));
-    data_volume.is_some_and(|data_volume| data_volume.meta().annotation(IMMEDIATE).is_some())
+    data_volume.is_some_and(|data_volume| data_volume.meta().annotation(IMMEDIATE_BINDING).is_some())
 }
 
 /// The disk's claim, as it was read and as it is, while CDI has not filled it.
 fn unfilled<'a>(case: &'a Case, disk: &'a Disk) -> Option<(&'a Claim, &'a Arc<PersistentVolumeClaim>)> {
     let claim = disk.claim.as_ref().filter(|claim| !claim.terminating)?;
     let controller = claim.data_volume.as_ref()?;
-    let open = !matches!(controller.phase, DataVolumePhase::Succeeded | DataVolumePhase::Failed);
+    let open = !controller.phase.is_final();
     open.then_some((claim, case.index.claim(&case.key(disk))?))
 }
 

@@ -155,6 +155,7 @@ impl Index {
             old.link(self, Link::Leave);
         }
         object.link(self, Link::Enter);
+        self.neighbours.sweep();
         let object = Arc::new(object);
         V::table(self).insert(key, Arc::clone(&object));
         self.affected(&*object, &mut changed);
@@ -168,6 +169,7 @@ impl Index {
             self.affected(&*old, &mut changed);
             V::table(self).remove(key);
             old.link(self, Link::Leave);
+            self.neighbours.sweep();
         }
         changed
     }

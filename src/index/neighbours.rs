@@ -19,6 +19,8 @@ pub enum Standing {
     Acting(Domains),
     /// It would act, and can't for now.
     HeldBack,
+    /// It would act, and can't until somebody changes something, or for minutes: nobody waits for it.
+    Stuck,
 }
 
 /// A subject that must not run in the same domain of a topology as another.
@@ -30,23 +32,33 @@ pub struct Peer {
     pub topology_key: Arc<str>,
 }
 
-/// Label key and value.
-type Label = (Arc<str>, Arc<str>);
-
 /// The index behind [`Index::peers`]. It may name too many subjects, never too few.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Neighbours {
-    /// A label to the subjects with a term that asks for it.
-    avoiders: Links<Label>,
+    /// The labels that terms ask for.
+    labels: HashMap<Arc<str>, Asked>,
     /// Subjects with a term that asks for no label in particular.
     wary: Links<()>,
-    /// The values of every label that a term has asked for, to the subjects that have them.
-    bearers: HashMap<Arc<str>, Links<Arc<str>>>,
+}
+
+/// A label that terms ask for.
+#[derive(Clone, Debug, Default)]
+struct Asked {
+    /// Each value to the subjects with a term that asks for it.
+    avoiders: Links<Arc<str>>,
+    /// Each value to the subjects that have it.
+    bearers: Links<Arc<str>>,
 }
 
 impl Neighbours {
     fn is_empty(&self) -> bool {
-        self.avoiders.0.is_empty() && self.wary.0.is_empty()
+        self.labels.is_empty() && self.wary.0.is_empty()
+    }
+
+    /// Forgets labels that nobody asks for any more. Not while an object is being exchanged for its next version, which
+    /// most often asks for the same.
+    pub(super) fn sweep(&mut self) {
+        self.labels.retain(|_, asked| !asked.avoiders.0.is_empty());
     }
 }
 
@@ -54,24 +66,27 @@ impl Index {
     /// Enters what the template says of neighbours, or takes it out.
     pub(super) fn link_neighbour(&mut self, subject: &Key, template: &Template, link: Link) {
         for term in &template.spec.anti_affinity {
-            match term.anchor() {
-                None => self.neighbours.wary.set((), subject.clone(), link),
-                Some((key, values)) => {
-                    if link == Link::Enter && !self.neighbours.bearers.contains_key(key) {
-                        let bearers = self.bearers_of(key);
-                        self.neighbours.bearers.insert(Arc::clone(key), bearers);
-                    }
-                    for value in values {
-                        let label = (Arc::clone(key), Arc::clone(value));
-                        self.neighbours.avoiders.set(label, subject.clone(), link);
-                    }
+            let Some((key, values)) = term.anchor() else {
+                self.neighbours.wary.set((), subject.clone(), link);
+                continue;
+            };
+            if link == Link::Enter && !self.neighbours.labels.contains_key(key) {
+                let asked = Asked {
+                    bearers: self.bearers_of(key),
+                    ..Asked::default()
+                };
+                self.neighbours.labels.insert(Arc::clone(key), asked);
+            }
+            if let Some(asked) = self.neighbours.labels.get_mut(key) {
+                for value in values {
+                    asked.avoiders.set(Arc::clone(value), subject.clone(), link);
                 }
             }
         }
         let labels = launcher_labels(subject, template);
-        for (key, bearers) in &mut self.neighbours.bearers {
+        for (key, asked) in &mut self.neighbours.labels {
             if let Some(value) = labels(key) {
-                bearers.set(value.into(), subject.clone(), link);
+                asked.bearers.set(value.into(), subject.clone(), link);
             }
         }
     }
@@ -93,6 +108,12 @@ impl Index {
             }
         }
         bearers
+    }
+
+    /// How many labels terms ask for.
+    #[cfg(test)]
+    pub(crate) fn labels_asked_for(&self) -> usize {
+        self.neighbours.labels.len()
     }
 
     /// The subjects that required pod anti-affinity keeps apart from this one: by its own terms or by theirs.
@@ -148,9 +169,9 @@ impl Index {
     fn bearers_for(&self, term: &AntiAffinityTerm) -> BTreeSet<&Key> {
         match term.anchor() {
             Some((key, values)) => {
-                let bearers = self.neighbours.bearers.get(key).into_iter();
-                bearers
-                    .flat_map(|bearers| values.iter().flat_map(|value| bearers.of(value)))
+                let asked = self.neighbours.labels.get(key).into_iter();
+                asked
+                    .flat_map(|asked| values.iter().flat_map(|value| asked.bearers.of(value)))
                     .collect()
             }
             None => self.vms.keys().chain(self.vmis.keys()).collect(),
@@ -161,13 +182,11 @@ impl Index {
     fn avoiders_of(&self, subject: &Key, template: &Template) -> BTreeSet<&Key> {
         let neighbours = &self.neighbours;
         let labels = launcher_labels(subject, template);
-        let own = neighbours
-            .bearers
-            .keys()
-            .filter_map(|key| Some((Arc::clone(key), labels(key)?.into())));
-        let own: Vec<Label> = own.collect();
-        let named = own.iter().flat_map(|label| neighbours.avoiders.of(label));
-        named.chain(neighbours.wary.of(&())).collect()
+        let named = neighbours.labels.iter().filter_map(|(key, asked)| {
+            let value = labels(key)?;
+            Some(asked.avoiders.of(&value.into()))
+        });
+        named.flatten().chain(neighbours.wary.of(&())).collect()
     }
 
     /// The other subjects that name a claim.
@@ -192,16 +211,15 @@ impl Index {
         self.standings.get(subject)
     }
 
-    /// Notes what a turn says of the subject. The peers that may have waited for it have to be decided again.
+    /// Notes what a turn says of the subject. Who looks at it has to be decided again if that is something else.
     pub fn note(&mut self, subject: &Key, standing: Option<Standing>) -> Changed {
         let mut changed = Changed::new();
-        let free = !matches!(standing, Some(Standing::Acting(_)));
         let before = match standing {
             Some(standing) => self.standings.insert(subject.clone(), standing),
             None => self.standings.remove(subject),
         };
-        if free && before.as_ref() != self.standing(subject) {
-            changed.extend(self.peers(subject).into_iter().map(|peer| peer.subject));
+        if before.as_ref() != self.standing(subject) {
+            self.onlookers(subject, &mut changed);
         }
         changed
     }

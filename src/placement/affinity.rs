@@ -3,10 +3,11 @@
 use serde_json::{Map, Value, json};
 
 use super::gates::Gate;
-use super::spec::{each, filled};
+use super::spec::{each, fields, filled};
 use super::{Vmi, volumes};
 
-const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+/// The field of what must be so.
+pub(super) const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
 /// The affinity of the pod.
@@ -81,12 +82,8 @@ pub(super) fn prefer_architecture(affinity: &mut Option<Value>, architecture: &s
 
 /// Changes one part of an affinity; what is no object counts as an empty one.
 fn edit(affinity: &mut Option<Value>, part: &str, change: impl FnOnce(&mut Map<String, Value>)) {
-    let object = |value: Option<Value>| match value {
-        Some(Value::Object(object)) => object,
-        _ => Map::new(),
-    };
-    let mut whole = object(affinity.take());
-    let mut edited = object(whole.remove(part));
+    let mut whole = fields(affinity.take());
+    let mut edited = fields(whole.remove(part));
     change(&mut edited);
     whole.insert(part.to_owned(), Value::Object(edited));
     *affinity = Some(Value::Object(whole));

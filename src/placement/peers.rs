@@ -3,14 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::Placement;
+use super::affinity::REQUIRED;
+use super::spec::fields;
 
 /// Domains of topologies: values of node labels, by label.
 pub type Domains = BTreeMap<Arc<str>, BTreeSet<Arc<str>>>;
 
-const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const TERMS: &str = "nodeSelectorTerms";
 
 impl Placement {
@@ -23,9 +24,9 @@ impl Placement {
         }
         let forbidden = |(key, values)| json!({"key": key, "operator": "NotIn", "values": values});
         let forbidden: Vec<Value> = domains.iter().map(forbidden).collect();
-        let mut affinity = taken(self.affinity.take());
-        let mut node = taken(affinity.remove("nodeAffinity"));
-        let mut required = taken(node.remove(REQUIRED));
+        let mut affinity = fields(self.affinity.take());
+        let mut node = fields(affinity.remove("nodeAffinity"));
+        let mut required = fields(node.remove(REQUIRED));
         let terms = match required.remove(TERMS) {
             Some(Value::Array(terms)) if !terms.is_empty() => {
                 terms.into_iter().map(|term| without(term, &forbidden)).collect()
@@ -37,14 +38,6 @@ impl Placement {
         affinity.insert("nodeAffinity".into(), Value::Object(node));
         self.affinity = Some(Value::Object(affinity));
         self
-    }
-}
-
-/// The fields of an object; none if it is missing.
-fn taken(value: Option<Value>) -> Map<String, Value> {
-    match value {
-        Some(Value::Object(fields)) => fields,
-        _ => Map::new(),
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::resources::List;
 use crate::quantity::Quantity;
@@ -309,4 +309,12 @@ pub(super) fn filled(text: Option<&String>) -> Option<&str> {
 /// The items of a list that may be absent.
 pub(super) fn each<T>(list: Option<&Vec<T>>) -> &[T] {
     list.map_or(&[], Vec::as_slice)
+}
+
+/// The fields of an object; none of anything else.
+pub(super) fn fields(value: Option<Value>) -> Map<String, Value> {
+    match value {
+        Some(Value::Object(fields)) => fields,
+        _ => Map::new(),
+    }
 }

@@ -13,7 +13,8 @@ pub fn standing(standing: Option<&Standing>) -> u64 {
     match standing {
         None => 0,
         Some(Standing::HeldBack) => 1,
-        Some(Standing::Acting(domains)) => 2 + (digest(domains) >> 1),
+        Some(Standing::Stuck) => 2,
+        Some(Standing::Acting(domains)) => 3 + (digest(domains) >> 1),
     }
 }
 

@@ -147,6 +147,13 @@ impl Model {
         Self { lag, ..self }
     }
 
+    /// Whether two VMs boot from one disk.
+    #[must_use]
+    pub fn shares(&self) -> bool {
+        let users = |disk| self.vms.iter().filter(|vm| vm.contains(&disk)).count();
+        (0..self.disks.len()).any(|disk| users(disk) > 1)
+    }
+
     /// The first state.
     pub(super) fn start(&self) -> State {
         let strategy = if self.started {

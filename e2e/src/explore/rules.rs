@@ -131,7 +131,7 @@ pub fn of_turn(sight: &Sight, turn: &Turn, tally: Tally, memory: &Memory, now: T
             .filter(|pod| !pod.deleting && turn.effect == Effect::Nothing);
         if let Some(pod) = kept
             && !memory.has_deleted(&Uid::from(&*pod.id.uid()))
-            && memory.silence(now).is_none()
+            && memory.silence(true, now).is_none()
         {
             return Some("no own pod while a launcher lives: ours is kept although a launcher is seen".into());
         }
@@ -140,7 +140,7 @@ pub fn of_turn(sight: &Sight, turn: &Turn, tally: Tally, memory: &Memory, now: T
     if creates && tally.made > 0 && tally.lately && !changed {
         return Some("growing gaps: a second pod is made without any".into());
     }
-    let sooner = memory.silence(now).is_some() || memory.settling(now).is_some();
+    let sooner = memory.silence(false, now).is_some() || memory.settling(now).is_some();
     if turn.decision.reason == Reason::BackingOff && tally.lately && !sooner {
         let gap = turn.decision.wake_at.map(|at| at.duration_since(now));
         let least = Duration::from_secs(5 << tally.made.saturating_sub(1).min(5)).min(Duration::from_mins(5));

@@ -252,8 +252,8 @@ impl<'a> Minds<'a> {
             Rc::new(self.brain.turn(index, &subject, settings, &mut memory, now).decision)
         });
         let restart = rules::of_restart(&turn.decision, &memory, &fresh, now);
-        // Where nobody is kept apart, nobody asks.
-        turn.standing = turn.standing.filter(|_| self.model.apart);
+        // Where nobody looks at another, nobody asks.
+        turn.standing = turn.standing.filter(|_| self.model.apart || self.model.shares());
         let observed = &turn.observed;
         // As the worker does: what is gone needs no memory.
         if turn.effect == Effect::Nothing && observed.owner.is_none() && observed.own_pod().is_none() {

@@ -21,6 +21,8 @@ pub struct Rates {
     pub watches: u8,
     /// A request begins a time in which the token counts as expired.
     pub expired: u8,
+    /// So much longer every create takes.
+    pub creates: Duration,
 }
 
 /// The source of delays and faults.
@@ -146,6 +148,9 @@ impl Faults {
         };
         if !self.meant(user) {
             return plan;
+        }
+        if verb == "create" {
+            plan.before += self.rates.creates;
         }
         if self.happens(self.rates.slow) {
             // The longest is more than our clients wait.

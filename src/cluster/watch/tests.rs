@@ -152,6 +152,26 @@ fn a_version_that_is_refused_twice_is_given_up() {
 }
 
 #[test]
+fn an_interruption_is_warned_of_once_until_something_goes_well() {
+    let mut bench = bench();
+    let mut step = |event: watcher::Result<Event<_>>| {
+        let said = bench.intake.interrupted;
+        bench.intake.take(event);
+        (said, bench.intake.interrupted)
+    };
+    let away = || Err(watcher::Error::InitialListFailed(api_error(503)));
+    assert_eq!(step(away()), (false, true), "a warning");
+    assert_eq!(step(Ok(Event::Init)), (true, true), "a list that begins is no success");
+    assert_eq!(step(Ok(Event::InitApply(vm("a", &json!("Halted"))))), (true, true));
+    assert_eq!(step(away()), (true, true));
+    assert_eq!(step(Ok(Event::Init)), (true, true));
+    assert_eq!(step(Ok(Event::InitDone)), (true, false));
+    assert_eq!(step(Err(watcher::Error::NoResourceVersion)), (false, true));
+    assert_eq!(step(Ok(Event::Apply(vm("a", &json!("Always"))))), (true, false));
+    assert_eq!(bench.heard.interrupted.load(Ordering::Relaxed), 3, "each is counted");
+}
+
+#[test]
 fn a_forbidden_list_is_neither_empty_nor_listed() {
     let mut bench = bench();
     assert_eq!(

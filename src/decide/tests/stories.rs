@@ -6,9 +6,9 @@ use serde_json::json;
 
 use super::super::{Action, Effect};
 use super::situation::*;
-use crate::api::{Namespace, ResourceQuota, VirtualMachine};
+use crate::api::{Namespace, Pod, ResourceQuota, VirtualMachine};
 use crate::memory::{Memory, Outcome};
-use crate::name::Uid;
+use crate::name::{Key, Uid, pod_name};
 use crate::reason::Reason;
 
 #[test]
@@ -97,6 +97,21 @@ fn the_fallback_waits_ten_seconds_from_the_vmis_creation_and_gates_creation_only
     s.memory = Memory::default();
     s.now = at(1);
     expect(&mut s, Action::Keep, Reason::WaitingForScheduler);
+}
+
+#[test]
+fn a_vmi_that_has_ended_is_no_beginning_of_the_fallbacks_delay() {
+    let mut s = Situation::new();
+    s.edit_vm(|vm| vm["spec"]["runStrategy"] = json!("Always"));
+    s.vmi(&vmi("Failed"));
+    s.now = at(3600);
+    let decision = s.decide();
+    assert_eq!(
+        (decision.reason, decision.wake_at),
+        (Reason::LeftToVirtController, Some(at(3610)))
+    );
+    s.now = at(3610);
+    expect(&mut s, Action::Create, Reason::FirstConsumerNeeded);
 }
 
 #[test]
@@ -264,6 +279,33 @@ fn an_api_server_that_does_not_answer_is_left_alone_for_growing_times() {
     s.now = at(3);
     s.create();
     assert_eq!(s.decide().wake_at, None);
+}
+
+/// Creates without an answer, of which the last was done all the same.
+#[test]
+fn a_pod_that_came_without_an_answer_goes_at_once_and_the_next_keeps_its_distance() {
+    let mut s = Situation::new();
+    let Effect::Create(mut pod) = s.effect() else {
+        panic!("no create")
+    };
+    for _ in 0..6 {
+        s.record(Outcome::Unanswered("no answer within 10 s".into()));
+    }
+    assert_eq!(s.decide().wake_at, Some(at(32)));
+    pod["metadata"]["uid"] = json!("own");
+    s.pod(&pod);
+    expect(&mut s, Action::Keep, Reason::WaitingForScheduler);
+    s.claim(&with_node(claim("root", "late")));
+    s.claim(&with_node(claim("data", "late")));
+    assert!(matches!(s.effect(), Effect::Delete { uid, .. } if uid == Uid::from("own")));
+    s.delete();
+    s.index
+        .delete::<Pod>(&Key::new(NAMESPACE, &pod_name(&Situation::subject())));
+    s.claim(&claim("root", "late"));
+    let turn = s.turn();
+    assert_eq!((turn.effect, turn.decision.wake_at), (Effect::Nothing, Some(at(32))));
+    s.now = at(32);
+    assert!(matches!(s.effect(), Effect::Create(_)));
 }
 
 #[test]

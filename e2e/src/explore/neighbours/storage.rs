@@ -262,7 +262,7 @@ pub fn bind(model: &Model, steps: &mut Steps, at: usize, binding: &Binding) {
 /// Whether we leave the API server alone for a while.
 fn silent(state: &State) -> bool {
     let mut minds = state.replicas.iter().flat_map(|replica| &replica.minds);
-    minds.any(|mind| mind.memory.memory.silence(state.time()).is_some())
+    minds.any(|mind| mind.memory.memory.silence(false, state.time()).is_some())
 }
 
 pub fn kubelet(system: &System, steps: &mut Steps, pod: &Pod) {

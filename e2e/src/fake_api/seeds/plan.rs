@@ -126,6 +126,7 @@ impl Plan {
             slow: rate(),
             watches: [0, 10, 50, 100][usize::from(rate() % 4)],
             expired: rate() / 5,
+            ..Rates::default()
         };
         let failing = rng.u8(0..4) == 0;
         let neighbours = NEIGHBOURS.into_iter().filter(|_| failing && rng.bool()).collect();

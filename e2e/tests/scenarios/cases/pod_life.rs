@@ -222,6 +222,10 @@ pub async fn c33_pods_that_fail() -> Result<()> {
     ensure!(scene.own_pods().await?.is_empty());
     let told = scene.told("FirstConsumerFailed");
     ensure!(told.last().is_some_and(|note| note.contains("10 times")), "{told:?}");
-    ensure!(scene.metrics()?.contains("reason=\"GaveUp\""), "{}", scene.metrics()?);
+    let metrics = scene.metrics()?;
+    for (reason, pods) in [("PodFinished", 9), ("GaveUp", 1)] {
+        let failed = format!("first_consumer_pods_failed_total{{reason=\"{reason}\"}} {pods}\n");
+        ensure!(metrics.contains(&failed), "{metrics}");
+    }
     Ok(())
 }

@@ -1,14 +1,17 @@
 //! Section 8: anti-affine peers.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::json;
 
-use super::super::super::Action;
+use super::super::super::{Action, turn};
 use super::super::situation::*;
 use super::*;
 use crate::reason::Reason;
 
 use crate::api::{Namespace, PersistentVolume, Pod};
 use crate::index::Standing;
+use crate::memory::Memory;
 use crate::placement::Domains;
 
 #[test]
@@ -208,7 +211,7 @@ fn a_peer_that_can_not_act_holds_nobody_up() {
             s.index.note(&Situation::peer_key("aa"), Some(Standing::HeldBack));
         }),
         ("its pod was refused", |s| {
-            let woken = s.index.note(&Situation::peer_key("aa"), Some(Standing::HeldBack));
+            let woken = s.index.note(&Situation::peer_key("aa"), Some(Standing::Stuck));
             assert!(woken.contains(&Situation::subject()));
         }),
     ];
@@ -286,4 +289,66 @@ fn a_change_of_a_peer_or_its_node_wakes_the_others_and_nobody_else() {
     assert!(moved.is_superset(&both), "its disks could be there");
     let gone = situation.index.delete::<VirtualMachine>(&Situation::peer_key("peer"));
     assert_eq!(gone, both);
+}
+
+/// Gives everybody who is due a turn until nobody is, as the workers do without writing; how many turns it took.
+fn settle(s: &mut Situation, memories: &mut BTreeMap<Key, Memory>, mut due: BTreeSet<Key>) -> usize {
+    let mut turns = 0;
+    while let Some(subject) = due.pop_first() {
+        turns += 1;
+        assert!(turns < 100, "they wake each other for ever");
+        let memory = memories.entry(subject.clone()).or_default();
+        let turn = turn(&s.index, &subject, &s.settings, memory, s.now);
+        due.extend(s.index.note(&subject, turn.standing));
+    }
+    turns
+}
+
+#[test]
+fn peers_wake_each_other_when_anything_is_said_of_them_and_not_for_ever() {
+    let mut s = among_peers();
+    s.waiting("aa");
+    s.waiting("zz");
+    let mut memories = BTreeMap::new();
+    let all: BTreeSet<Key> = s.index.subjects();
+    settle(&mut s, &mut memories, all.clone());
+    let acting = |s: &Situation| {
+        let of = |name: &str| s.index.standing(&Situation::peer_key(name)).cloned();
+        [of("aa"), of("db"), of("zz")]
+    };
+    let free = Some(Standing::Acting(Domains::new()));
+    assert_eq!(acting(&s), [free, None, None]);
+    // Its pod is not made yet, and now has to be kept out of a node: whoever asks what it knows has to hear of it.
+    s.settled("bb");
+    let aa = Situation::peer_key("aa");
+    let woken = {
+        let memory = memories.entry(aa.clone()).or_default();
+        let turn = turn(&s.index, &aa, &s.settings, memory, s.now);
+        s.index.note(&aa, turn.standing)
+    };
+    let others = ["bb", "db", "zz"].map(Situation::peer_key);
+    assert_eq!(woken, BTreeSet::from(others));
+    let kept_out = Domains::from([(HOST.into(), ["node-1".into()].into())]);
+    assert_eq!(acting(&s)[0], Some(Standing::Acting(kept_out.clone())));
+    assert_eq!(
+        s.index.note(&aa, Some(Standing::Acting(kept_out))),
+        BTreeSet::new(),
+        "nothing new"
+    );
+    assert_eq!(settle(&mut s, &mut memories, all), 3, "all has been said");
+}
+
+#[test]
+fn labels_that_nobody_asks_for_any_more_are_forgotten() {
+    let mut s = Situation::new();
+    let peers = |s: &Situation| s.index.peers(&Situation::subject()).len();
+    for _ in 0..2 {
+        s.waiting("aa");
+        assert_eq!((peers(&s), s.index.labels_asked_for()), (1, 1));
+        s.index.apply(view::<VirtualMachine>(&vm(NAMESPACE, "aa", &json!({}))));
+        assert_eq!((peers(&s), s.index.labels_asked_for()), (0, 0));
+    }
+    s.waiting("aa");
+    s.index.delete::<VirtualMachine>(&Situation::peer_key("aa"));
+    assert_eq!((peers(&s), s.index.labels_asked_for()), (0, 0));
 }

@@ -2,9 +2,12 @@
 
 use serde_json::json;
 
-use super::super::super::Action;
+use super::super::super::{Action, Turn, turn};
 use super::super::situation::*;
 use super::*;
+use crate::index::Standing;
+use crate::memory::{Memory, Outcome};
+use crate::placement::Domains;
 use crate::reason::Reason;
 
 /// We are started, and virt-controller has had its time.
@@ -16,9 +19,166 @@ fn started(s: &mut Situation) {
 /// What the situation is, who shares the claim `root` with us, how that VM and the rest differ, and whether we wait.
 type Case = (&'static str, &'static str, Edit, Setup, bool);
 
+fn share(vm: &mut Value) {
+    vm["spec"]["template"]["spec"]["volumes"][0]["dataVolume"]["name"] = json!("root");
+}
+
+/// A VM that needs a disk of its own name, and our `root` beside it.
+fn beside(name: &str, volume: Value) -> Value {
+    let mut beside = vm(NAMESPACE, name, &json!({}));
+    let volumes = beside["spec"]["template"]["spec"]["volumes"].as_array_mut();
+    volumes.expect("volumes").push(volume);
+    beside
+}
+
+const WAITS: Expected = (Action::Wait, Reason::SharedDiskServedElsewhere);
+
+/// `aa`, which goes first and shares `root` with us, and its memory.
+struct First {
+    key: Key,
+    memory: Memory,
+}
+
+impl First {
+    fn new(s: &mut Situation, edit: Edit) -> Self {
+        let mut first = vm(NAMESPACE, "aa", &json!({}));
+        share(&mut first);
+        edit(&mut first);
+        s.index.apply(view::<VirtualMachine>(&first));
+        let (key, memory) = (Situation::peer_key("aa"), Memory::default());
+        Self { key, memory }
+    }
+
+    /// Its turn, and whether it wakes us.
+    fn turn(&mut self, s: &mut Situation) -> (Turn, bool) {
+        let turn = turn(&s.index, &self.key, &s.settings, &mut self.memory, s.now);
+        let woken = s.index.note(&self.key, turn.standing.clone());
+        (turn, woken.contains(&Situation::subject()))
+    }
+
+    fn record(&mut self, s: &mut Situation, outcome: Outcome) {
+        let observed = self.turn(s).0.observed;
+        self.memory.record(outcome, &observed, s.now);
+    }
+}
+
+/// How `aa` comes to be unable to act, and why.
+type Unable = (Edit, fn(&mut First, &mut Situation), Reason);
+
+#[test]
+fn who_cannot_act_is_passed_over_and_waits_for_the_other_when_it_can_again() {
+    let cases: [Unable; 3] = [
+        (
+            |vm| vm["spec"]["instancetype"] = json!({"name": "large"}),
+            |first, s| {
+                let Effect::Expand { inputs } = first.turn(s).0.effect else {
+                    panic!("no expansion")
+                };
+                first.memory.expansion.begin(inputs);
+                first
+                    .memory
+                    .expansion
+                    .end(Expanding::Refused("not found".into()), s.now);
+            },
+            Reason::CannotRender,
+        ),
+        (
+            |_| {},
+            |first, s| first.record(s, Outcome::Refused("exceeded quota".into())),
+            Reason::CreateRefused,
+        ),
+        (
+            |_| {},
+            |first, s| {
+                let deleted = Outcome::Deleted {
+                    uid: "own".into(),
+                    held: false,
+                    replaced: false,
+                    next_attempt: Some(11),
+                };
+                first.record(s, deleted);
+            },
+            Reason::GaveUp,
+        ),
+    ];
+    for (edit, fail, reason) in cases {
+        let mut s = Situation::new();
+        let mut first = First::new(&mut s, edit);
+        first.turn(&mut s);
+        let decision = s.decide();
+        assert_eq!((decision.action, decision.reason), WAITS, "{reason}");
+        fail(&mut first, &mut s);
+        let (turn, woken) = first.turn(&mut s);
+        assert_eq!((turn.decision.reason, turn.standing), (reason, Some(Standing::Stuck)));
+        assert!(woken, "{reason}: we are told");
+        s.create();
+        let (turn, woken) = first.turn(&mut s);
+        assert_eq!(
+            (turn.decision.reason, woken),
+            (reason, false),
+            "our pod changes nothing for it"
+        );
+
+        // A restart forgets why it could not: never two pods at once, and never nobody.
+        first.memory = Memory::default();
+        let (turn, woken) = first.turn(&mut s);
+        assert_eq!((turn.decision.action, turn.decision.reason), WAITS, "{reason}");
+        assert!(woken, "{reason}: we are told again");
+        assert_eq!(s.decide().reason, Reason::SharedDiskServedElsewhere);
+        s.delete();
+        assert_ne!(first.turn(&mut s).0.decision.reason, Reason::SharedDiskServedElsewhere);
+    }
+}
+
+#[test]
+fn a_pod_that_is_on_its_way_for_the_other_counts_as_if_it_were_there() {
+    let mut s = Situation::new();
+    let mut first = First::new(&mut s, |_| {});
+    s.index
+        .note(&Situation::subject(), Some(Standing::Acting(Domains::new())));
+    let (turn, _) = first.turn(&mut s);
+    assert_eq!((turn.decision.action, turn.decision.reason), WAITS);
+    s.index.note(&Situation::subject(), None);
+    assert_eq!(first.turn(&mut s).0.decision.action, Action::Create);
+}
+
+#[test]
+fn only_who_would_list_the_claim_goes_first() {
+    let hotplugged = json!({"name": "more", "dataVolume": {"name": "root", "hotpluggable": true}});
+    let mut s = Situation::new();
+    s.disk("aa", &claim("aa", "late"), "WaitForFirstConsumer");
+    s.index.apply(view::<VirtualMachine>(&beside("aa", hotplugged)));
+    assert_eq!(
+        s.decide().action,
+        Action::Create,
+        "a pending hotplugged disk is nobody's to list"
+    );
+
+    // A sidecar's claim is listed, and both sides see that.
+    let mut sidecar = vm(NAMESPACE, "aa", &json!({}));
+    let hooks = json!([{"image": "hook", "pvc": {"name": "root", "volumePath": "/d", "sharedComputePath": "/s"}}]);
+    sidecar["spec"]["template"]["metadata"]["annotations"]["hooks.kubevirt.io/hookSidecars"] = json!(hooks.to_string());
+    s.index.apply(view::<VirtualMachine>(&sidecar));
+    let decision = s.decide();
+    assert_eq!((decision.action, decision.reason), WAITS);
+    sidecar["metadata"]["name"] = json!("zz");
+    s.index.delete::<VirtualMachine>(&Situation::peer_key("aa"));
+    s.disk("zz", &claim("zz", "late"), "WaitForFirstConsumer");
+    sidecar["spec"]["template"]["spec"]["volumes"][0]["dataVolume"]["name"] = json!("zz");
+    s.index.apply(view::<VirtualMachine>(&sidecar));
+    assert_eq!(s.decide().action, Action::Create);
+    let theirs = turn(
+        &s.index,
+        &Situation::peer_key("zz"),
+        &s.settings,
+        &mut Memory::default(),
+        s.now,
+    );
+    assert_eq!((theirs.decision.action, theirs.decision.reason), WAITS);
+}
+
 #[test]
 fn a_shared_claim_is_served_for_one_subject_only() {
-    let share = |vm: &mut Value| vm["spec"]["template"]["spec"]["volumes"][0]["dataVolume"]["name"] = json!("root");
     let always: Edit = |vm| vm["spec"]["runStrategy"] = json!("Always");
     let cases: [Case; 8] = [
         ("the smaller name acts", "aa", |_| {}, |_| {}, true),

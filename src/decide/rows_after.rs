@@ -1,0 +1,184 @@
+//! Rows 12 to 17: what the subject's own pod, and what was tried before, say.
+
+use k8s_openapi::jiff::Timestamp;
+
+use super::rows::{Case, Row};
+use super::{Action, Decision, keep, none, wait};
+use crate::api::Scheduled;
+use crate::memory::{FINISHED_DELAY, MOST_ATTEMPTS};
+use crate::name::Uid;
+use crate::observe::{Named, OwnPod};
+use crate::placement::{HASH_VERSION, Refusal};
+use crate::reason::Reason;
+
+/// Rows 12 to 17.
+pub(super) const ROWS_AFTER: [Row; 9] = [
+    cannot_render,
+    pod_terminating,
+    pod_outdated,
+    gave_up,
+    pod_finished,
+    pod_there,
+    create_refused,
+    name_taken,
+    backing_off,
+];
+
+/// Whether the rows after the rivals say that the subject can't act, until somebody changes something or for minutes: it
+/// lets nobody go first, and nobody waits for it.
+pub(super) fn stuck(case: &Case) -> bool {
+    let decision = ROWS_AFTER.iter().find_map(|row| row(case));
+    decision.is_some_and(|decision| is_stuck(decision.reason))
+}
+
+/// Whether a subject that is decided like this can't act.
+pub(super) fn is_stuck(reason: Reason) -> bool {
+    use Reason::{CannotRender, CreateRefused, GaveUp, NameTaken};
+    matches!(reason, CannotRender | GaveUp | CreateRefused | NameTaken)
+}
+
+/// 12: what the VM will ask for can't be told, or not yet.
+fn cannot_render(case: &Case) -> Option<Decision> {
+    let refusal = case.observed.placement.as_ref()?.as_ref().err()?;
+    let (Refusal::NotExpanded, Some(inputs)) = (refusal, &case.observed.unexpanded) else {
+        return Some(none(Reason::CannotRender, &refusal.to_string()));
+    };
+    let failed = case.memory.expansion.failure(inputs);
+    let about = failed.map_or_else(|| refusal.to_string(), |failed| failed.text.clone());
+    let decision = match (failed, case.observed.own_pod()) {
+        (Some(failed), _) if failed.refused => none(Reason::CannotRender, &about),
+        // A pod that may end beside a peer's disks can't wait for what it should have been.
+        (_, Some(pod)) if pod.marks.domains == case.observed.peers.domains => keep(Reason::ExpansionPending, &about),
+        _ => wait(Reason::ExpansionPending, &about),
+    };
+    Some(Decision {
+        wake_at: failed.map(|failed| failed.until).filter(|until| case.now < *until),
+        ..decision
+    })
+}
+
+/// 13: the name is free again when the pod has gone.
+fn pod_terminating(case: &Case) -> Option<Decision> {
+    let pod = case.observed.own_pod()?;
+    (pod.terminating || case.memory.has_deleted(&pod.uid)).then(|| wait(Reason::PodTerminating, ""))
+}
+
+/// 13: the pod was made for another life of the VM, for other wishes, or for other disks.
+fn pod_outdated(case: &Case) -> Option<Decision> {
+    let marks = &case.observed.own_pod()?.marks;
+    let owner_differs = case
+        .observed
+        .owner
+        .as_ref()
+        .is_some_and(|owner| owner.uid != marks.owner_uid);
+    let placement_differs = case
+        .observed
+        .placement
+        .as_ref()
+        .and_then(|placement| placement.as_ref().ok())
+        .is_some_and(|placement| {
+            marks.placement_hash.starts_with(HASH_VERSION) && placement.hash() != *marks.placement_hash
+        });
+    let mut listed: Vec<(&str, &Uid)> = marks
+        .claims
+        .iter()
+        .flatten()
+        .map(|claim| (&*claim.name, &claim.uid))
+        .collect();
+    let mut wanted: Vec<(&str, &Uid)> = case
+        .observed
+        .listed()
+        .iter()
+        .map(|claim| (&*claim.name, &claim.uid))
+        .collect();
+    listed.sort();
+    wanted.sort();
+    let reason = match (owner_differs, placement_differs, listed != wanted) {
+        (true, _, _) => Reason::OwnerReplaced,
+        (_, true, _) => Reason::PlacementChanged,
+        (_, _, true) => Reason::DisksChanged,
+        (false, false, false) => return None,
+    };
+    Some(Decision {
+        action: Action::Replace,
+        reason,
+        about: String::new(),
+        wake_at: None,
+    })
+}
+
+/// 14: pods have ended too often, and nothing has changed since.
+fn gave_up(case: &Case) -> Option<Decision> {
+    let last = |pod: &OwnPod| pod.finished() && pod.marks.attempt >= MOST_ATTEMPTS;
+    let too_often = case.observed.needs() && case.observed.own_pod().is_some_and(last);
+    (too_often || case.memory.next_attempt() > MOST_ATTEMPTS)
+        .then(|| none(Reason::GaveUp, &format!("{MOST_ATTEMPTS} times")))
+}
+
+/// 14: the pod has ended without result; it stays for a look, then another follows.
+fn pod_finished(case: &Case) -> Option<Decision> {
+    let pod = case
+        .observed
+        .own_pod()
+        .filter(|pod| pod.finished() && case.observed.needs())?;
+    let since = case.memory.finished_since.unwrap_or(case.now);
+    let due = since
+        .checked_add(FINISHED_DELAY.after(pod.marks.attempt))
+        .unwrap_or(Timestamp::MAX);
+    let (action, wake_at) = if case.now < due {
+        (Action::Keep, Some(due))
+    } else {
+        (Action::Replace, None)
+    };
+    let about = format!("{:?}, attempt {}", pod.phase, pod.marks.attempt);
+    Some(Decision {
+        action,
+        reason: Reason::PodFinished,
+        about,
+        wake_at,
+    })
+}
+
+/// 15: the pod is there and its work is not done.
+fn pod_there(case: &Case) -> Option<Decision> {
+    let pod = case.observed.own_pod()?;
+    Some(match &pod.scheduled {
+        Scheduled::Unschedulable(text) => {
+            let why = case.observed.peers.explanation();
+            let separator = if why.is_empty() { "" } else { "; " };
+            keep(Reason::Unschedulable, &format!("{text}{separator}{why}"))
+        }
+        Scheduled::Gated(gates) => keep(Reason::SchedulingGated, gates),
+        Scheduled::Yes => keep(Reason::WaitingForVolumes, ""),
+        Scheduled::Silent if !case.observed.needs() => keep(Reason::WaitingForVolumes, ""),
+        Scheduled::Silent => keep(Reason::WaitingForScheduler, ""),
+    })
+}
+
+/// 16: the API server has refused it a short time ago.
+fn create_refused(case: &Case) -> Option<Decision> {
+    let refusal = case
+        .memory
+        .refusal
+        .as_ref()
+        .filter(|refusal| case.now < refusal.until)?;
+    Some(Decision {
+        wake_at: Some(refusal.until),
+        ..wait(Reason::CreateRefused, &refusal.text)
+    })
+}
+
+/// 16: the name is taken.
+fn name_taken(case: &Case) -> Option<Decision> {
+    matches!(case.observed.pod, Named::Foreign)
+        .then(|| wait(Reason::NameTaken, &crate::name::pod_name(&case.observed.subject)))
+}
+
+/// 17: the last one was made a short time ago.
+fn backing_off(case: &Case) -> Option<Decision> {
+    let until = case.memory.gap(case.observed, case.now)?;
+    Some(Decision {
+        wake_at: Some(until),
+        ..wait(Reason::BackingOff, "")
+    })
+}
