@@ -4,12 +4,12 @@
 //! FIRST_CONSUMER_SEEDS=N       runs so many (200; .ci/run takes thousands)
 //! FIRST_CONSUMER_FIRST_SEED=N  from this one on (0)
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use first_consumer::decide::Settings;
 use first_consumer::policy::HaltedVms;
 use first_consumer_e2e::fake_api::seeds::{Outcome, Tamper, Trial, run};
@@ -19,6 +19,9 @@ const SOUND: u64 = 1;
 
 /// Of so many seeds one is run twice.
 const TWICE: u64 = 50;
+
+/// A world takes less than a second. One in which no time passes would never end.
+const PATIENT: Duration = Duration::from_mins(3);
 
 fn number(name: &str, usual: u64) -> u64 {
     std::env::var(name)
@@ -49,43 +52,45 @@ fn one(seed: u64) -> Result<(Outcome, Option<String>)> {
 
 fn many(first: u64, count: u64) -> Result<()> {
     let start = Instant::now();
-    let next = AtomicU64::new(first);
-    let failed = Mutex::new(BTreeMap::new());
-    let (pods, faults) = (AtomicU64::new(0), AtomicU64::new(0));
-    let threads = std::thread::available_parallelism().map_or(2, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= first + count {
-                        return;
-                    }
-                    let broken = match one(seed) {
-                        Ok((outcome, broken)) => {
-                            pods.fetch_add(outcome.pods as u64, Ordering::Relaxed);
-                            faults.fetch_add(outcome.failed as u64, Ordering::Relaxed);
-                            broken
-                        }
-                        Err(error) => Some(format!("{error:#}")),
-                    };
-                    if let Some(broken) = broken {
-                        failed
-                            .lock()
-                            .unwrap_or_else(PoisonError::into_inner)
-                            .insert(seed, broken);
-                    }
+    let next = Arc::new(AtomicU64::new(first));
+    let (tell, told_of) = mpsc::channel();
+    for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
+        let (next, tell) = (Arc::clone(&next), tell.clone());
+        std::thread::spawn(move || {
+            loop {
+                let seed = next.fetch_add(1, Ordering::Relaxed);
+                if seed >= first + count || tell.send((seed, one(seed))).is_err() {
+                    return;
                 }
-            });
-        }
-    });
+            }
+        });
+    }
+    drop(tell);
+    let mut missing: BTreeSet<u64> = (first..first + count).collect();
+    let (mut pods, mut faults, mut failed) = (0, 0, BTreeMap::new());
+    while !missing.is_empty() {
+        let Ok((seed, outcome)) = told_of.recv_timeout(PATIENT) else {
+            let begun = missing.range(..next.load(Ordering::Relaxed));
+            bail!(
+                "FIRST_CONSUMER_SEED={begun:?}: the world does not come to an end",
+                begun = begun.collect::<Vec<_>>()
+            );
+        };
+        missing.remove(&seed);
+        let broken = match outcome {
+            Ok((outcome, broken)) => {
+                pods += outcome.pods;
+                faults += outcome.failed;
+                broken
+            }
+            Err(error) => Some(format!("{error:#}")),
+        };
+        failed.extend(broken.map(|broken| (seed, broken)));
+    }
     println!(
-        "{count} seeds from {first} on in {} s; {} pods created, {} requests failed",
+        "{count} seeds from {first} on in {} s; {pods} pods created, {faults} requests failed",
         start.elapsed().as_secs(),
-        pods.into_inner(),
-        faults.into_inner()
     );
-    let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
     for (seed, broken) in &failed {
         println!("FIRST_CONSUMER_SEED={seed}: {broken}");
     }

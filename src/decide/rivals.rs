@@ -121,6 +121,8 @@ pub(super) fn standing(
         (
             _,
             Reason::SharedDiskServedElsewhere
+            // Else the peer that is about to act would wait for it, and so on.
+            | Reason::WaitingForPeer
             | Reason::ExpansionPending
             | Reason::PodFinished
             | Reason::Unschedulable

@@ -259,6 +259,10 @@ impl<'a> System<'a> {
         let state = steps.state;
         let newest = newest(state);
         for (replica, of) in state.replicas.iter().enumerate() {
+            if let Some(rule) = self.minds.never_rests(state, replica, newest) {
+                let step = Step::Request(replica, 0, "that should follow never does");
+                steps.add(Cost::Free, step, |_| Some(rule));
+            }
             for vm in (0..of.minds.len()).filter(|vm| of.minds[*vm].request.is_none()) {
                 let fair = self.minds.turn(state, replica, vm, newest).map(|acted| acted.outcome);
                 let seen = (0..KINDS.len()).filter(|kind| of.at[*kind] < newest[*kind]);

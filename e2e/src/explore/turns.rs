@@ -9,7 +9,7 @@ use super::objects::KINDS;
 use super::render;
 use super::rules;
 use super::seen::{Seen, Table};
-use super::state::{Positions, State};
+use super::state::{Positions, Replica, State};
 use first_consumer::decide::{Decision, Effect};
 use first_consumer::index::{Changed, Index, Standing};
 use first_consumer::memory::{Expanding, Memory, Outcome, Wishes};
@@ -31,8 +31,7 @@ struct Input<'a> {
 }
 
 impl<'a> Input<'a> {
-    fn new(state: &'a State, replica: usize, vm: usize, at: Positions) -> Self {
-        let of = &state.replicas[replica];
+    fn new(state: &'a State, of: &'a Replica, vm: usize, at: Positions) -> Self {
         let mind = &of.minds[vm];
         let tables: [&Table; KINDS.len()] = std::array::from_fn(|kind| &*state.history[kind][usize::from(at[kind])]);
         let mut digest = Digest::default();
@@ -79,6 +78,7 @@ pub struct Minds<'a> {
     fresh: Memo<Rc<Decision>>,
     learned: Memo<Rc<Remembered>>,
     sleepers: Memo<Option<String>>,
+    restless: Memo<bool>,
 }
 
 impl<'a> Minds<'a> {
@@ -94,6 +94,7 @@ impl<'a> Minds<'a> {
             fresh: Memo::default(),
             learned: Memo::default(),
             sleepers: Memo::default(),
+            restless: Memo::default(),
         }
     }
 
@@ -137,7 +138,7 @@ impl<'a> Minds<'a> {
 
     /// What comes of a turn at these positions; `None` if it neither writes nor remembers anything new.
     pub fn turn(&self, state: &State, replica: usize, vm: usize, at: Positions) -> Option<Rc<Acted>> {
-        let input = Input::new(state, replica, vm, at);
+        let input = Input::new(state, &state.replicas[replica], vm, at);
         let mind = input.mind;
         let mut digest = Digest::default();
         digest.push_whole(input.whole);
@@ -168,8 +169,8 @@ impl<'a> Minds<'a> {
     pub fn oversleeps(&self, state: &State, replica: usize, vm: usize, at: Positions, kind: usize) -> Option<String> {
         let mut before = at;
         before[kind] -= 1;
-        let input = Input::new(state, replica, vm, before);
-        let then = Input::new(state, replica, vm, at);
+        let input = Input::new(state, &state.replicas[replica], vm, before);
+        let then = Input::new(state, &state.replicas[replica], vm, at);
         let mut key = Digest::default();
         key.push_whole(input.whole);
         key.push_whole(then.whole);
@@ -210,15 +211,51 @@ impl<'a> Minds<'a> {
         let subjects = before.replicas.iter().enumerate();
         let mut subjects = subjects.flat_map(|(replica, of)| (0..of.minds.len()).map(move |vm| (replica, vm)));
         subjects.find_map(|(replica, vm)| {
-            let input = Input::new(before, replica, vm, at);
+            let input = Input::new(before, &before.replicas[replica], vm, at);
             let was = self.taken(&input, before);
-            let is = self.taken(&Input::new(state, replica, vm, at), state);
+            let is = self.taken(&Input::new(state, &state.replicas[replica], vm, at), state);
             let woken = was.turn.decision.wake_at.is_some_and(|wake_at| wake_at <= state.time());
             let (was_reason, is_reason) = (was.turn.decision.reason, is.turn.decision.reason);
             (input.is_idle(&was) && !was.decides_as(&is) && !woken).then(|| {
                 format!("no wake-up is lost: {was_reason} becomes {is_reason} by time alone, and no timer runs")
             })
         })
+    }
+
+    /// Whether subjects that look at each other wake each other for ever while nothing else happens. What they would write
+    /// is not written: its slot is later.
+    pub fn never_rests(&self, state: &State, replica: usize, at: Positions) -> Option<String> {
+        if !self.model.apart && !self.model.shares() {
+            return None;
+        }
+        let mut of = state.replicas[replica].clone();
+        let free: Vec<usize> = (0..of.minds.len())
+            .filter(|vm| of.minds[*vm].request.is_none())
+            .collect();
+        let mut key = Digest::default();
+        for vm in &free {
+            key.push(*vm as u64);
+            key.push_whole(Input::new(state, &of, *vm, at).whole);
+        }
+        let restless = self.restless.get(key.done(), || {
+            // Each of two may hear of the other's change a few times.
+            for _ in 0..16 {
+                let mut rests = true;
+                for vm in &free {
+                    let taken = self.taken(&Input::new(state, &of, *vm, at), state);
+                    let (mind, standing) = (&mut of.minds[*vm], &mut of.standings[*vm]);
+                    rests &=
+                        taken.memory.outline.exact == mind.memory.outline.exact && taken.turn.standing == *standing;
+                    mind.memory = Rc::clone(&taken.memory);
+                    standing.clone_from(&taken.turn.standing);
+                }
+                if rests {
+                    return false;
+                }
+            }
+            true
+        });
+        restless.then(|| "turns come to rest: subjects wake each other for ever, though nothing happens".into())
     }
 
     fn view(&self, seen: &Seen) -> Option<render::View> {

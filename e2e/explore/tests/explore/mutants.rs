@@ -39,6 +39,7 @@ pub fn trials() -> Vec<Trial> {
             a_pod_that_is_not_kept_out_of_where_a_peer_is,
         ),
         trial("a_peer_that_is_not_waited_for", a_peer_that_is_not_waited_for),
+        trial("peers_that_wait_for_each_other", peers_that_wait_for_each_other),
         trial("a_change_that_nobody_made", a_change_that_nobody_made),
         trial("a_decision_that_a_restart_changes", a_decision_that_a_restart_changes),
         trial("a_change_that_wakes_nobody", a_change_that_wakes_nobody),
@@ -325,6 +326,23 @@ fn a_peer_that_is_not_waited_for() -> Result<(), Failed> {
         ..anti_affine().may(storage)
     };
     caught(&model, &broken, "anti-affine VMs")
+}
+
+fn peers_that_wait_for_each_other() -> Result<(), Failed> {
+    // Who can't act for a while, and then waits for a peer, says nothing of it, so that the peer waits for it.
+    let broken = Broken(|turn: &mut Turn, _: &mut Memory| {
+        if (turn.decision.reason, turn.decision.action) == (Reason::WaitingForPeer, Action::Wait) {
+            turn.standing = None;
+        }
+    });
+    let model = Model {
+        budget: 1,
+        ..anti_affine().may(May {
+            fail_us: true,
+            ..NOTHING
+        })
+    };
+    caught(&model, &broken, "turns come to rest")
 }
 
 fn a_change_that_nobody_made() -> Result<(), Failed> {

@@ -11,7 +11,7 @@ use crate::reason::Reason;
 
 use crate::api::{Namespace, PersistentVolume, Pod};
 use crate::index::Standing;
-use crate::memory::Memory;
+use crate::memory::{Memory, Outcome};
 use crate::placement::Domains;
 
 #[test]
@@ -317,7 +317,8 @@ fn peers_wake_each_other_when_anything_is_said_of_them_and_not_for_ever() {
         [of("aa"), of("db"), of("zz")]
     };
     let free = Some(Standing::Acting(Domains::new()));
-    assert_eq!(acting(&s), [free, None, None]);
+    let waits = Some(Standing::HeldBack);
+    assert_eq!(acting(&s), [free, waits.clone(), waits]);
     // Its pod is not made yet, and now has to be kept out of a node: whoever asks what it knows has to hear of it.
     s.settled("bb");
     let aa = Situation::peer_key("aa");
@@ -336,6 +337,30 @@ fn peers_wake_each_other_when_anything_is_said_of_them_and_not_for_ever() {
         "nothing new"
     );
     assert_eq!(settle(&mut s, &mut memories, all), 3, "all has been said");
+}
+
+#[test]
+fn who_waits_for_a_peer_that_is_about_to_act_does_not_hold_it_up() {
+    let unanswered = || Outcome::Unanswered("no answer".into());
+    let refused = || Outcome::Refused("exceeded quota".into());
+    for (name, outcome) in [("unanswered", unanswered as fn() -> Outcome), ("refused", refused)] {
+        let mut s = among_peers();
+        s.waiting("zz");
+        let mut memories = BTreeMap::new();
+        let mut memory = Memory::default();
+        let (subject, peer) = (Situation::subject(), Situation::peer_key("zz"));
+        let made = turn(&s.index, &subject, &s.settings, &mut memory, s.now);
+        memory.record(outcome(), &made.observed, s.now);
+        memories.insert(subject.clone(), memory);
+        // The peer's create has its slot later: for a while it is only about to act.
+        for later in [0, 600] {
+            s.now = at(later);
+            let all = s.index.subjects();
+            settle(&mut s, &mut memories, all);
+            let acts = |key: &Key| matches!(s.index.standing(key), Some(Standing::Acting(_)));
+            assert_eq!((acts(&subject), acts(&peer)), (false, true), "{name}, {later}");
+        }
+    }
 }
 
 #[test]
