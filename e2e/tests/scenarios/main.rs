@@ -12,6 +12,7 @@ mod neighbours;
 mod peers;
 mod rights;
 mod sources;
+mod stand_ins;
 mod started;
 mod zones;
 
@@ -120,6 +121,11 @@ fn main() -> ExitCode {
         special_volumes::c51_a_hotplugged_disk_is_followed,
         special_volumes::c52_hotplug_into_a_running_vm,
         special_volumes::c55_a_disk_is_already_somewhere,
+        stand_ins::a_vm_runs_stops_and_runs_again,
+        stand_ins::virt_controller_catches_up,
+        stand_ins::a_node_given_back_is_chosen_again,
+        stand_ins::a_failing_driver_holds_a_population_up,
+        stand_ins::without_the_gate_nobody_waits,
     );
     let suite = tests!(suite, paused:
         schedulers::c06_custom_scheduler,

@@ -1,6 +1,5 @@
 //! What the stand-ins do that no recording holds: the gate, faults of the provisioner, switches, stopping a VM.
 
-use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, ensure};
@@ -9,7 +8,6 @@ use first_consumer_e2e::control_plane::wait_for;
 use first_consumer_e2e::objects::{LOCAL_PATH, Vm, data_volume, pod};
 use first_consumer_e2e::scene::Scene;
 use first_consumer_e2e::stand_in::{CSI_CLASS, Fault};
-use first_consumer_e2e::suite::Suite;
 use kube::ResourceExt as _;
 use kube::api::DeleteParams;
 use serde_json::json;
@@ -17,20 +15,7 @@ use serde_json::json;
 const IMMEDIATE: &str = "cdi.kubevirt.io/storage.bind.immediate.requested";
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
-fn main() -> ExitCode {
-    Suite::default()
-        .shared("a_vm_runs_stops_and_runs_again", a_vm_runs_stops_and_runs_again)
-        .shared("virt_controller_catches_up", virt_controller_catches_up)
-        .shared("a_node_given_back_is_chosen_again", a_node_given_back_is_chosen_again)
-        .shared(
-            "a_failing_driver_holds_a_population_up",
-            a_failing_driver_holds_a_population_up,
-        )
-        .shared("without_the_gate_nobody_waits", without_the_gate_nobody_waits)
-        .run(first_consumer_e2e::cluster::shared)
-}
-
-async fn a_vm_runs_stops_and_runs_again(cluster: Arc<Cluster>) -> Result<()> {
+pub async fn a_vm_runs_stops_and_runs_again(cluster: Arc<Cluster>) -> Result<()> {
     let scene = Scene::without_controller(cluster, "stand-in-run").await?;
     scene.create(Vm::started("db").two_disks(CSI_CLASS).object()).await?;
     let first = scene.wait_vmi("db", "Running").await?;
@@ -55,7 +40,7 @@ async fn a_vm_runs_stops_and_runs_again(cluster: Arc<Cluster>) -> Result<()> {
     Ok(())
 }
 
-async fn virt_controller_catches_up(cluster: Arc<Cluster>) -> Result<()> {
+pub async fn virt_controller_catches_up(cluster: Arc<Cluster>) -> Result<()> {
     let scene = Scene::without_controller(cluster, "stand-in-switch").await?;
     let stand_ins = &scene.cluster.stand_ins;
     stand_ins.virt_controller(Some(&scene.namespace), false);
@@ -69,7 +54,7 @@ async fn virt_controller_catches_up(cluster: Arc<Cluster>) -> Result<()> {
 
 /// On the legacy path it is the DataVolume's own claim that loses its node, and the pod that is still there is
 /// scheduled again.
-async fn a_node_given_back_is_chosen_again(cluster: Arc<Cluster>) -> Result<()> {
+pub async fn a_node_given_back_is_chosen_again(cluster: Arc<Cluster>) -> Result<()> {
     let scene = Scene::without_controller(cluster, "stand-in-give-back").await?;
     let stand_ins = &scene.cluster.stand_ins;
     stand_ins.provisioner_fault(&scene.namespace, "disk", Some(Fault::GivesNodeBack));
@@ -88,7 +73,7 @@ async fn a_node_given_back_is_chosen_again(cluster: Arc<Cluster>) -> Result<()> 
 }
 
 /// The target keeps its node, only the prime waits; the DataVolume still says that it waits for population.
-async fn a_failing_driver_holds_a_population_up(cluster: Arc<Cluster>) -> Result<()> {
+pub async fn a_failing_driver_holds_a_population_up(cluster: Arc<Cluster>) -> Result<()> {
     let scene = Scene::without_controller(cluster, "stand-in-failing").await?;
     let stand_ins = &scene.cluster.stand_ins;
     stand_ins.provisioner_fault(&scene.namespace, "disk", Some(Fault::Fails));
@@ -109,7 +94,7 @@ async fn a_failing_driver_holds_a_population_up(cluster: Arc<Cluster>) -> Result
     scene.wait_phase(&["disk".into()], "Succeeded").await
 }
 
-async fn without_the_gate_nobody_waits(cluster: Arc<Cluster>) -> Result<()> {
+pub async fn without_the_gate_nobody_waits(cluster: Arc<Cluster>) -> Result<()> {
     let scene = Scene::without_controller(cluster, "stand-in-gate").await?;
     scene.cluster.stand_ins.honor_late_binding(&scene.namespace, false);
     scene.create(data_volume("legacy", LOCAL_PATH)).await?;
