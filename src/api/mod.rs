@@ -51,7 +51,7 @@ pub use network_attachment_definition::NetworkAttachmentDefinition;
 pub use node::Node;
 pub use persistent_volume::{HOSTNAME, PersistentVolume};
 pub use persistent_volume_claim::{ClaimPhase, DataSource, IMMEDIATE_BINDING, PersistentVolumeClaim};
-pub use pod::{Container, Pod, PodPhase, Scheduled};
+pub use pod::{BY_NODE, BY_TAINT, Container, Pod, PodPhase, Scheduled};
 pub use resource_quota::ResourceQuota;
 pub use selector::{AntiAffinityTerm, LabelSelector, NodeSelectorTerm, Operator, Requirement};
 pub use storage_class::StorageClass;

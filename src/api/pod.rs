@@ -7,6 +7,12 @@ use serde::{Deserialize, Deserializer};
 
 use super::{Condition, Meta, view};
 
+/// How the scheduler says that a node is not one that the pod asks for (kube-scheduler `nodeaffinity/node_affinity.go`).
+pub const BY_NODE: &str = "didn't match Pod's node affinity/selector";
+
+/// How it says that the pod does not tolerate a node's taint (kube-scheduler `tainttoleration/taint_toleration.go`).
+pub const BY_TAINT: &str = "had untolerated taint";
+
 /// A Pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]

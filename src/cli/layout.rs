@@ -5,6 +5,9 @@ use std::io::IsTerminal as _;
 /// Columns of a line.
 pub(super) const WIDTH: usize = 100;
 
+/// What commands begin with.
+const TOOLS: [&str; 2] = ["kubectl", "virtctl"];
+
 /// Whether whoever looks at stdout wants colour (no-color.org).
 pub(super) fn wants_colour() -> bool {
     std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
@@ -45,12 +48,15 @@ pub(super) fn cut(text: &str, room: usize) -> String {
 /// As [`wrapped`], but a command has lines of its own if it does not fit behind its explanation: it is copied.
 pub(super) fn unbroken(text: &str, room: usize) -> Vec<String> {
     let text = &*plain(text);
-    match text.split_once(": kubectl ") {
+    let behind = |tool: &str| {
+        text.split_once(&format!(": {tool} "))
+            .map(|(why, rest)| (why, format!("{tool} {rest}")))
+    };
+    match TOOLS.iter().find_map(|tool| behind(tool)) {
         Some((why, command)) if width(text) > room => {
-            let command = format!("kubectl {command}");
             [wrapped(&format!("{why}:"), room), copied(&command, room)].concat()
         }
-        None if text.starts_with("kubectl ") => copied(text, room),
+        None if TOOLS.iter().any(|tool| text.starts_with(&format!("{tool} "))) => copied(text, room),
         _ => wrapped(text, room),
     }
 }

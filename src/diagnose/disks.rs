@@ -257,6 +257,6 @@ fn provisioned<'a>(case: &'a Case, disk: &'a Disk) -> Option<&'a Arc<PersistentV
 }
 
 /// The latest of some Events.
-fn newest<'a>(events: impl Iterator<Item = &'a Event>) -> Option<&'a Event> {
+pub(super) fn newest<'a>(events: impl Iterator<Item = &'a Event>) -> Option<&'a Event> {
     events.max_by_key(|event| event.last())
 }

@@ -123,7 +123,7 @@ type OfDisk = fn(&Case, &Disk) -> Option<Suspicion>;
 type OfSubject = fn(&Case) -> Option<Suspicion>;
 
 /// Of a disk the first that speaks counts.
-const OF_DISKS: [OfDisk; 16] = [
+const OF_DISKS: [OfDisk; 17] = [
     disks::cdi_missing,
     disks::storage_class_missing,
     disks::claim_refused,
@@ -139,6 +139,7 @@ const OF_DISKS: [OfDisk; 16] = [
     workers::launcher_blocks_import,
     workers::worker_unschedulable,
     workers::worker_failing,
+    workers::worker_not_starting,
     workers::gate_off,
 ];
 

@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
-use super::disks::{MINUTE, SHORT, pending};
+use super::disks::{MINUTE, SHORT, newest, pending};
 use super::{Case, Since, Suspicion, places};
-use crate::api::{DataVolumePhase, IMMEDIATE_BINDING, PersistentVolumeClaim, Pod, View as _};
+use crate::api::{DataVolumePhase, Event, IMMEDIATE_BINDING, PersistentVolumeClaim, Pod, PodPhase, View as _};
 use crate::claim::{Claim, Path};
 use crate::observe::Disk;
 use crate::reason::Trouble;
+
+/// How long a worker may take from its node to its first step: its image is pulled and its volume attached.
+const STARTING: u64 = 120;
 
 /// A worker that was started again so often will not come to an end by itself.
 const MANY_RESTARTS: u32 = 3;
@@ -97,6 +100,24 @@ fn ailment(pod: &Pod) -> Option<String> {
             .filter_map(|(said, text)| said.then_some(text))
             .collect(),
     )
+}
+
+/// A worker has a node, and none of its containers runs: its image or its volume does not come. The kubelet says why in
+/// an Event alone.
+pub(super) fn worker_not_starting(case: &Case, disk: &Disk) -> Option<Suspicion> {
+    let (pod, node) = workers(case, disk).find_map(|pod| {
+        let waits = pod.phase() == PodPhase::Pending;
+        Some((pod, pod.node().filter(|_| waits)?))
+    })?;
+    let meta = pod.meta();
+    let key = meta.key();
+    let words = newest(case.events(Pod::KIND, &key, &meta.uid.0).filter(|event| event.warns()));
+    let words = words
+        .map(|event: &Event| format!(": {}", event.message))
+        .unwrap_or_default();
+    let about = format!("pod {} on {node}{words}", meta.name);
+    let suspicion = Suspicion::of(Trouble::WorkerNotStarting, &disk.name, about, &*meta.name);
+    Some(suspicion.lasting(Since::Told(pod.scheduled_since()), STARTING))
 }
 
 /// A claim of a late class is neither waited for nor left to a consumer. On the legacy path its DataVolume stays

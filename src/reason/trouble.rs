@@ -34,6 +34,8 @@ pub enum Trouble {
     WorkerUnschedulable,
     /// CDI's worker pod fails.
     WorkerFailing,
+    /// CDI's worker pod has a node and does not start.
+    WorkerNotStarting,
     /// CDI binds late disks itself.
     GateOff,
     /// Our pod is deleted and stays.
@@ -71,6 +73,7 @@ impl Trouble {
             }
             Self::WorkerUnschedulable => "CDI's pod that fills the disk gets no node",
             Self::WorkerFailing => "CDI's pod that fills the disk fails",
+            Self::WorkerNotStarting => "CDI's pod that fills the disk has a node and does not start",
             Self::GateOff => {
                 "CDI has not waited for a first consumer: its gate HonorWaitForFirstConsumer is or was off"
             }
@@ -137,7 +140,9 @@ impl Trouble {
             Self::WorkerUnschedulable | Self::LauncherUnschedulable => {
                 format!("help it to a node: kubectl describe pod/{object} -n {namespace}")
             }
-            Self::SchedulerDoesNotBind => format!("kubectl describe pod/{object} -n {namespace}"),
+            Self::SchedulerDoesNotBind | Self::WorkerNotStarting => {
+                format!("kubectl describe pod/{object} -n {namespace}")
+            }
             Self::WorkerFailing => format!("kubectl logs pod/{object} -n {namespace} --previous"),
             Self::GateOff => "make the disk anew after adding it to spec.config.featureGates: kubectl edit cdi".into(),
             Self::SchedulerSilent => format!(

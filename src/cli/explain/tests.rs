@@ -1,5 +1,6 @@
 mod cluster;
 mod controller;
+mod filling;
 mod instancetypes;
 
 use serde_json::{Value, json};

@@ -165,6 +165,50 @@ pub(super) const TABLE: &[Row] = &[
         &[],
     ),
     (
+        Trouble::WorkerNotStarting,
+        "no volume",
+        "root",
+        |w| {
+            w.worker(&scheduled());
+            w.warning("Pod", "importer-root", "FailedMount", "no such device", 20);
+            w.warning("Pod", "importer-root", "FailedAttachVolume", "timed out", 10);
+            w.event("Pod", "importer-root", "Scheduled", "to node-1");
+        },
+        "pod importer-root on node-1: no such device",
+        &[
+            ("young", |w| w.now = at(119)),
+            ("runs", |w| {
+                w.set("importer-root", &json!({"status": {"phase": "Running"}}))
+            }),
+            ("over", |w| {
+                w.set("importer-root", &json!({"status": {"phase": "Succeeded"}}));
+            }),
+            ("no node", |w| {
+                w.set("importer-root", &json!({"spec": {"nodeName": null}}));
+            }),
+            ("its image is the cause", |w| {
+                w.set(
+                    "importer-root",
+                    &json!({"status": {"containerStatuses": [{"state": {"waiting": {"reason": "ImagePullBackOff"}}}]}}),
+                );
+            }),
+            ("filled", |w| {
+                w.set("dv-root", &json!({"status": {"phase": "Succeeded"}}));
+            }),
+        ],
+    ),
+    (
+        Trouble::WorkerNotStarting,
+        "nobody says why",
+        "root",
+        |w| {
+            prime(w, "Bound");
+            w.pod("importer", "prime", "prime-PersistentVolumeClaim-root", &scheduled());
+        },
+        "has a node and does not start: pod importer on node-1",
+        &[],
+    ),
+    (
         Trouble::GateOff,
         "legacy",
         "root",

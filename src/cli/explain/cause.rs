@@ -1,0 +1,156 @@
+//! The one cause, in one line, and the one next step.
+
+use super::Scene;
+use super::decided::Decided;
+use super::filling;
+use crate::api::{BY_NODE, VmiPhase};
+use crate::diagnose::{self, Diagnosis};
+use crate::name::{Key, pod_name};
+use crate::pod::Owner;
+use crate::policy;
+use crate::reason::{Reason, Trouble, Whom};
+
+/// The cause of what a subject waits for.
+pub(super) struct Cause {
+    /// Its name: of a diagnosis, else of the decision.
+    pub name: String,
+    /// What it is.
+    pub message: String,
+    /// What to do about it.
+    pub next: String,
+    /// Whether nothing waits and nothing fails.
+    pub fine: bool,
+}
+
+/// The cause for a subject.
+pub(super) fn cause(scene: &Scene, subject: &Key, decided: &Decided, diagnosis: &Diagnosis) -> Cause {
+    let Decided { observed, decision, .. } = decided;
+    let pod = pod_name(subject);
+    let whom = Whom {
+        namespace: &subject.namespace,
+        kind: observed.owner.as_ref().map_or("vmi", Owner::word),
+        name: &subject.name,
+        started: scene.index.vmi(subject).is_some(),
+        pod: &pod,
+        controller: &scene.home,
+        whole: scene.index.unseen().is_empty(),
+    };
+    let mut cause = match diagnosis.cause(decision.reason) {
+        Some(finding) => Cause {
+            name: finding.trouble.name(),
+            message: finding.message(),
+            next: finding.next(&subject.namespace),
+            fine: false,
+        },
+        None => Cause {
+            name: decision.reason.name(),
+            message: decision.message(),
+            next: decision.reason.next(whom, &decision.about),
+            fine: decision.reason.fine() && diagnosis.findings.is_empty(),
+        },
+    };
+    // The verdict is on a pod that asks for what the VM does.
+    let of_vm = match diagnosis.cause(decision.reason) {
+        Some(finding) => finding.trouble == Trouble::LauncherUnschedulable,
+        None => decision.reason == Reason::Unschedulable,
+    };
+    if let Some(wishes) = diagnose::node_wishes(&scene.index, subject)
+        && of_vm
+        && cause.message.contains(BY_NODE)
+    {
+        cause.message += &format!("; the VM asks for {wishes}");
+    }
+    if let Some((message, next)) = further(scene, decided, diagnosis, whom, &cause) {
+        cause = Cause {
+            message,
+            next,
+            fine: false,
+            ..cause
+        };
+    }
+    cause
+}
+
+/// What is to be said beside or instead of the bare cause.
+fn further(
+    scene: &Scene,
+    decided: &Decided,
+    diagnosis: &Diagnosis,
+    whom: Whom,
+    cause: &Cause,
+) -> Option<(String, String)> {
+    let Decided {
+        observed,
+        decision,
+        unasked,
+    } = decided;
+    let Whom {
+        namespace, kind, name, ..
+    } = whom;
+    let subject = &observed.subject;
+    let message = &cause.message;
+    if decision.reason == Reason::NotAskedFor
+        && let Some(words) = unreadable(scene, subject)
+    {
+        return Some((format!("{message}: {words}"), Reason::OptedOut.next(whom, "")));
+    }
+    if observed.namespace_terminating
+        && let Some(words) = held(scene, subject)
+    {
+        return Some((
+            format!("its Namespace is being deleted, and something holds it: {words}"),
+            format!("see what is left in it: kubectl describe namespace/{namespace}"),
+        ));
+    }
+    if !diagnosis.findings.is_empty() {
+        return None;
+    }
+    // The launcher is a consumer, too: it is fine as soon as it has a node.
+    if decision.reason == Reason::LauncherPresent && observed.needs() {
+        return Some((
+            format!("{message}, and a disk waits for the node that it gets"),
+            format!("wait; if nothing comes: kubectl describe pods -l vm.kubevirt.io/name={name} -n {namespace}"),
+        ));
+    }
+    if *unasked && decision.reason == Reason::FirstConsumerNeeded {
+        let next = if scene.forbidden.contains(subject) {
+            cause.next.clone()
+        } else {
+            format!("let virt-api tell it: kubectl first-consumer explain {kind}/{name} -n {namespace}")
+        };
+        let message = format!("{message}; what its instancetype or preference adds is not known here");
+        return Some((message, next));
+    }
+    let runs = scene
+        .index
+        .vmi(subject)
+        .is_some_and(|vmi| vmi.phase() == VmiPhase::Running);
+    let goes_on = matches!(
+        decision.reason,
+        Reason::LauncherPresent | Reason::Served | Reason::NothingWaiting | Reason::SiblingImporting
+    );
+    let disk = filling::unfinished(observed).filter(|_| goes_on && !runs)?;
+    let words = filling::waits_for(&scene.index, observed, disk);
+    let message = format!("{message}, but {} {words}", disk.name);
+    Some((message, filling::next(disk, observed.state, whom)))
+}
+
+/// An opt-in annotation that counts as absent.
+fn unreadable(scene: &Scene, subject: &Key) -> Option<String> {
+    use crate::api::View as _;
+    let vm = scene.index.vm(subject).map(|vm| vm.meta());
+    let namespace = scene
+        .index
+        .namespace(&subject.namespace)
+        .map(|namespace| namespace.meta());
+    let value = vm.into_iter().chain(namespace).find_map(policy::unreadable)?;
+    Some(format!(
+        "the annotation says {value:?}, which is neither \"true\" nor \"false\""
+    ))
+}
+
+/// What keeps a Namespace that is being deleted.
+fn held(scene: &Scene, subject: &Key) -> Option<String> {
+    let namespace = scene.index.namespace(&subject.namespace)?;
+    namespace.held_by().map(str::to_owned)
+}
