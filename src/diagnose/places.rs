@@ -12,7 +12,7 @@ use crate::index::Index;
 use crate::name::{Key, a_few, pod_name};
 use crate::observe::Disk;
 use crate::pod::Owner;
-use crate::reason::Trouble;
+use crate::reason::{Known, Trouble};
 
 /// How long a node may be away, a launcher unschedulable, or a scheduler silent.
 const HALF_MINUTE: u64 = 30;
@@ -43,8 +43,13 @@ pub(super) fn selected_node_missing(case: &Case, disk: &Disk) -> Option<Suspicio
         }
         ClaimPhase::Bound | ClaimPhase::Lost => return None,
     };
+    let known = match (claim.phase, &claim.data_volume) {
+        (ClaimPhase::Bound, None) => Known::HoldsData,
+        (ClaimPhase::Bound, Some(controller)) if controller.phase == DataVolumePhase::Succeeded => Known::HoldsData,
+        _ => Known::Nothing,
+    };
     let missing = case.index.node(&node).is_none();
-    missing.then(|| Suspicion::of(Trouble::SelectedNodeMissing, &disk.name, about, &*node))
+    missing.then(|| Suspicion::of(Trouble::SelectedNodeMissing, &disk.name, about, &*node).knowing(known))
 }
 
 /// The kubelet of a pending claim's node, or of every node that reaches a bound and unfilled claim's volume, has not

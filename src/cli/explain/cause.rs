@@ -3,7 +3,7 @@
 use super::Scene;
 use super::decided::Decided;
 use super::filling;
-use crate::api::{BY_NODE, VmiPhase};
+use crate::api::{BY_NODE, DataVolumePhase, View as _, VmiPhase};
 use crate::diagnose::{self, Diagnosis};
 use crate::name::{Key, pod_name};
 use crate::pod::Owner;
@@ -39,7 +39,7 @@ pub(super) fn cause(scene: &Scene, subject: &Key, decided: &Decided, diagnosis: 
         Some(finding) => Cause {
             name: finding.trouble.name(),
             message: finding.message(),
-            next: finding.next(&subject.namespace),
+            next: diagnosis.next(finding, &subject.namespace),
             fine: false,
         },
         None => Cause {
@@ -125,11 +125,13 @@ fn further(
         .index
         .vmi(subject)
         .is_some_and(|vmi| vmi.phase() == VmiPhase::Running);
-    let goes_on = matches!(
-        decision.reason,
-        Reason::LauncherPresent | Reason::Served | Reason::NothingWaiting | Reason::SiblingImporting
-    );
-    let disk = filling::unfinished(observed).filter(|_| goes_on && !runs)?;
+    let disk = filling::unfinished(observed).filter(|_| !runs)?;
+    match decision.reason {
+        Reason::LauncherPresent | Reason::Served | Reason::NothingWaiting => {}
+        // That CDI makes no pod is no wonder then.
+        Reason::SiblingImporting if disk.data_volume == Some(DataVolumePhase::Paused) => {}
+        _ => return None,
+    }
     let words = filling::waits_for(&scene.index, observed, disk);
     let message = format!("{message}, but {} {words}", disk.name);
     Some((message, filling::next(disk, observed.state, whom)))
@@ -137,7 +139,6 @@ fn further(
 
 /// An opt-in annotation that counts as absent.
 fn unreadable(scene: &Scene, subject: &Key) -> Option<String> {
-    use crate::api::View as _;
     let vm = scene.index.vm(subject).map(|vm| vm.meta());
     let namespace = scene
         .index
