@@ -53,7 +53,7 @@ pub use persistent_volume::{HOSTNAME, PersistentVolume};
 pub use persistent_volume_claim::{ClaimPhase, DataSource, IMMEDIATE_BINDING, PersistentVolumeClaim};
 pub use pod::{BY_NODE, BY_TAINT, Container, Pod, PodPhase, Scheduled};
 pub use resource_quota::ResourceQuota;
-pub use selector::{AntiAffinityTerm, LabelSelector, NodeSelectorTerm, Operator, Requirement};
+pub use selector::{AntiAffinityTerm, LabelSelector, NodeNeeds, NodeSelectorTerm, Operator, Requirement};
 pub use storage_class::StorageClass;
 pub use template::{InstanceSpec, Template, TemplateMeta, Volume, VolumeKind};
 pub use virtual_machine::{RunStrategy, VirtualMachine, VirtualMachineInstance, VmiPhase};

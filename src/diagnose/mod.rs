@@ -6,6 +6,7 @@ mod disks;
 mod places;
 #[cfg(test)]
 mod tests;
+mod wishes;
 mod workers;
 
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use crate::name::Key;
 use crate::observe::{Disk, Observed};
 use crate::reason::{Known, Reason, Stuck, Trouble};
 
-pub use places::node_wishes;
+pub use wishes::{Lack, NodeWishes};
 
 /// How long a claim may be missing before somebody is told.
 const MISSING_FOR: Duration = Duration::from_mins(1);

@@ -3,6 +3,7 @@
 mod claims;
 mod places;
 mod sources;
+mod wishes;
 mod workers;
 mod world;
 
@@ -310,23 +311,6 @@ fn the_first_cause_comes_first_and_disks_in_the_order_of_the_spec() {
     let silent = |disk: &str| (Trouble::ProvisionerSilent, disk.to_owned());
     let launcher = (Trouble::LauncherUnschedulable, String::new());
     assert_eq!(troubles, [silent("root"), silent("data"), launcher]);
-}
-
-#[test]
-fn what_a_vm_asks_of_its_node_is_told_if_it_asks_for_something() {
-    let told = |spec: Value| {
-        let mut world = World::new();
-        let nothing = json!({"spec": {"template": {"spec": {"nodeSelector": null}}}});
-        world.set("db", &nothing);
-        world.set("db", &json!({"spec": {"template": {"spec": spec}}}));
-        node_wishes(&world.index(), &world::subject())
-    };
-    let affinity = json!({"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}});
-    let both = json!({"nodeSelector": {"zone": "b"}, "affinity": {"nodeAffinity": affinity}});
-    assert_eq!(told(both).as_deref(), Some("zone=b, its required node affinity"));
-    let preferred = json!({"preferredDuringSchedulingIgnoredDuringExecution": []});
-    assert_eq!(told(json!({"affinity": {"nodeAffinity": preferred}})), None);
-    assert_eq!(told(json!({})), None);
 }
 
 /// The decision only says why there is no pod, except that a disk is going.

@@ -1,11 +1,15 @@
 //! The one cause, in one line, and the one next step.
 
+use std::sync::Arc;
+
 use super::Scene;
 use super::decided::Decided;
 use super::filling;
-use crate::api::{BY_NODE, DataVolumePhase, View as _, VmiPhase};
-use crate::diagnose::{self, Diagnosis};
+use crate::api::{BY_NODE, DataVolumePhase, Node, Scheduled, View as _, VmiPhase};
+use crate::diagnose::{Diagnosis, Lack, NodeWishes};
 use crate::name::{Key, pod_name};
+use crate::observe::Observed;
+use crate::placement::Domains;
 use crate::pod::Owner;
 use crate::policy;
 use crate::reason::{Reason, Trouble, Whom};
@@ -54,11 +58,8 @@ pub(super) fn cause(scene: &Scene, subject: &Key, decided: &Decided, diagnosis: 
         Some(finding) => finding.trouble == Trouble::LauncherUnschedulable,
         None => decision.reason == Reason::Unschedulable,
     };
-    if let Some(wishes) = diagnose::node_wishes(&scene.index, subject)
-        && of_vm
-        && cause.message.contains(BY_NODE)
-    {
-        cause.message += &format!("; the VM asks for {wishes}");
+    if of_vm && cause.message.contains(BY_NODE) {
+        name_wishes(scene, observed, &mut cause);
     }
     if let Some((message, next)) = further(scene, decided, diagnosis, whom, &cause) {
         cause = Cause {
@@ -69,6 +70,41 @@ pub(super) fn cause(scene: &Scene, subject: &Key, decided: &Decided, diagnosis: 
         };
     }
     cause
+}
+
+/// Names what the pod asks of its node, as far as nodes lack it. The scheduler says only how many do.
+fn name_wishes(scene: &Scene, observed: &Observed, cause: &mut Cause) {
+    let index = &scene.index;
+    let subject = &observed.subject;
+    let template = index.template(subject);
+    let own = template.and_then(|template| NodeWishes::of_spec(&template.spec.json));
+    let own = own.unwrap_or_default();
+    let nobody = Domains::new();
+    let peers = observed.own_pod().map_or(&nobody, |pod| &pod.marks.domains);
+    let ours = observed
+        .own_pod()
+        .and_then(|_| index.pod(&subject.sibling(&pod_name(subject))));
+    let mut pods = ours.into_iter().chain(index.launchers(subject));
+    let unfit = pods.find(|pod| matches!(pod.scheduled(), Scheduled::Unschedulable(_)));
+    let wishes = unfit.map_or_else(NodeWishes::default, |pod| NodeWishes::of_pod(pod, peers));
+    let nodes: Vec<&Arc<Node>> = index.nodes().collect();
+    let lacks = wishes.lacking(&own, &nodes);
+    if lacks.is_empty() {
+        if let Some(unknown) = wishes.unknown() {
+            cause.message += &format!("; it asks for {unknown}, which is not counted here");
+        }
+        return;
+    }
+    let texts: Vec<&str> = lacks.iter().map(|lack| &*lack.text).collect();
+    cause.message += &format!("; {}", texts.join(", "));
+    let (theirs, own): (Vec<&Lack>, Vec<&Lack>) = lacks.iter().partition(|lack| lack.kubevirt);
+    if own.is_empty() || theirs.iter().any(|lack| lack.nodes == nodes.len()) {
+        let keys: Vec<&str> = theirs.iter().map(|lack| &*lack.key).collect();
+        cause.next = format!(
+            "see where KubeVirt's virt-handler runs: kubectl get nodes -L {}",
+            keys.join(",")
+        );
+    }
 }
 
 /// What is to be said beside or instead of the bare cause.
