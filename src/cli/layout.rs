@@ -1,5 +1,6 @@
 //! How texts for people are laid out: lines of at most [`WIDTH`] columns, as far as words allow; colour only for a person.
 
+use std::ffi::OsStr;
 use std::io::IsTerminal as _;
 
 /// Columns of a line.
@@ -10,7 +11,12 @@ const TOOLS: [&str; 2] = ["kubectl", "virtctl"];
 
 /// Whether whoever looks at stdout wants colour (no-color.org).
 pub(super) fn wants_colour() -> bool {
-    std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+    colours(std::io::stdout().is_terminal(), std::env::var_os("NO_COLOR").as_deref())
+}
+
+/// Whether a stdout that is a terminal or not is coloured where `NO_COLOR` has this value.
+fn colours(terminal: bool, no_color: Option<&OsStr>) -> bool {
+    terminal && no_color.is_none_or(OsStr::is_empty)
 }
 
 /// A word in a colour of the terminal, or as it is.
@@ -84,4 +90,32 @@ pub(super) fn wrapped(text: &str, room: usize) -> Vec<String> {
         }
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_terminal_is_coloured_and_only_if_nobody_forbids_it() {
+        assert!(colours(true, None) && colours(true, Some(OsStr::new(""))));
+        assert!(!colours(true, Some(OsStr::new("1"))) && !colours(true, Some(OsStr::new("0"))));
+        assert!(!colours(false, None));
+    }
+
+    #[test]
+    fn a_command_is_kept_together_or_continued() {
+        for tool in TOOLS {
+            let command = format!("{tool} {}", "word ".repeat(6).trim_end());
+            let lines = unbroken(&format!("do it: {command}"), 39);
+            assert_eq!(lines, ["do it:", &*command], "{tool}");
+            let lines = unbroken(&command, 20);
+            assert!(
+                lines.len() > 1 && lines.iter().all(|line| width(line) <= 20),
+                "{lines:?}"
+            );
+            assert_eq!(lines.join(" ").replace(" \\", ""), command);
+        }
+        assert_eq!(unbroken("do it: kubectl x", 39), ["do it: kubectl x"]);
+    }
 }

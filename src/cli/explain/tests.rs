@@ -2,6 +2,7 @@ mod cluster;
 mod controller;
 mod filling;
 mod instancetypes;
+mod width;
 mod wishes;
 
 use serde_json::{Value, json};
