@@ -91,12 +91,14 @@ fn name_wishes(scene: &Scene, observed: &Observed, cause: &mut Cause) {
     let lacks = wishes.lacking(&own, &nodes);
     if lacks.is_empty() {
         if let Some(unknown) = wishes.unknown() {
-            cause.message += &format!("; it asks for {unknown}, which is not counted here");
+            cause
+                .message
+                .extend(["; it asks for ", &unknown, ", which is not counted here"]);
         }
         return;
     }
     let texts: Vec<&str> = lacks.iter().map(|lack| &*lack.text).collect();
-    cause.message += &format!("; {}", texts.join(", "));
+    cause.message.extend(["; ", &texts.join(", ")]);
     let (theirs, own): (Vec<&Lack>, Vec<&Lack>) = lacks.iter().partition(|lack| lack.kubevirt);
     if own.is_empty() || theirs.iter().any(|lack| lack.nodes == nodes.len()) {
         let keys: Vec<&str> = theirs.iter().map(|lack| &*lack.key).collect();

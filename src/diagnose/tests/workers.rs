@@ -256,7 +256,7 @@ pub(super) const TABLE: &[Row] = &[
         &[
             ("young", |w| w.now = at(119)),
             ("runs", |w| {
-                w.set("importer-root", &json!({"status": {"phase": "Running"}}))
+                w.set("importer-root", &json!({"status": {"phase": "Running"}}));
             }),
             ("over", |w| {
                 w.set("importer-root", &json!({"status": {"phase": "Succeeded"}}));

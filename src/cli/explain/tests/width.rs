@@ -12,7 +12,9 @@ fn a_tree_is_a_hundred_columns_wide_whatever_the_names() {
     let (namespace, name) = (long("n"), long("v"));
     let waiting = vm(&namespace, &name, true);
     let left = waiting.replace("\"true\"", "\"false\"");
-    let filling = waiting.replace("\"WaitForFirstConsumer\"}}", "\"Paused\"}}").replace("\"Pending\"", "\"Bound\"");
+    let filling = waiting
+        .replace("\"WaitForFirstConsumer\"}}", "\"Paused\"}}")
+        .replace("\"Pending\"", "\"Bound\"");
     for text in [&waiting, &left, &filling] {
         let found = told(text, &format!("vm/{name}")).text;
         for line in found.lines() {
