@@ -114,6 +114,7 @@ impl Account {
             observed,
             decision,
             unasked,
+            due,
         } = decided(scene, subject, now);
         let diagnosis = diagnose(&scene.index, &observed, &scene.evidence, None, now);
         let pod = pod_name(subject);
@@ -152,26 +153,29 @@ impl Account {
         // The launcher is a consumer, too: it is fine as soon as it has a node.
         let waits = decision.reason == Reason::LauncherPresent && observed.claims().any(|claim| claim.needs);
         let held = observed.namespace_terminating.then(|| held(scene, subject)).flatten();
+        let idle = scene.controller.idle.as_ref();
+        let idle = idle.filter(|_| due && diagnosis.cause(decision.reason).is_none());
         let unexpanded = unasked && decision.reason == Reason::FirstConsumerNeeded && diagnosis.findings.is_empty();
-        let (message, next) = match (unreadable(scene, subject), &held) {
-            (Some(words), _) if decision.reason == Reason::NotAskedFor => {
+        let (message, next) = match (unreadable(scene, subject), &held, idle) {
+            (_, None, Some(idle)) => (format!("{message}; no controller acts: {}", idle.words), idle.next()),
+            (Some(words), _, _) if decision.reason == Reason::NotAskedFor => {
                 (format!("{message}: {words}"), Reason::OptedOut.next(whom, ""))
             }
-            (None, None) if waits && diagnosis.findings.is_empty() => (
+            (None, None, _) if waits && diagnosis.findings.is_empty() => (
                 format!("{message}, and a disk waits for the node that it gets"),
                 format!(
                     "wait; if nothing comes: kubectl describe pods -l vm.kubevirt.io/name={} -n {}",
                     subject.name, subject.namespace
                 ),
             ),
-            (_, Some(words)) => (
+            (_, Some(words), _) => (
                 format!("its Namespace is being deleted, and something holds it: {words}"),
                 format!(
                     "see what is left in it: kubectl describe namespace/{}",
                     subject.namespace
                 ),
             ),
-            (None, None) if unexpanded => (
+            (None, None, _) if unexpanded => (
                 format!("{message}; what its instancetype or preference adds is not known here"),
                 if scene.forbidden.contains(subject) {
                     next
@@ -199,7 +203,7 @@ impl Account {
             pod: own_pod(scene, &observed),
             disks: observed.disks.iter().map(|disk| of_disk(disk, &diagnosis)).collect(),
             cause,
-            fine: diagnosis.findings.is_empty() && decision.reason.fine() && held.is_none() && !waits,
+            fine: diagnosis.findings.is_empty() && decision.reason.fine() && held.is_none() && !waits && idle.is_none(),
             pods: pods(scene, &observed),
             diagnosis: diagnosis.findings.iter().map(Wrong::of).collect(),
         }

@@ -19,6 +19,8 @@ pub(super) struct Decided {
     pub decision: Decision,
     /// What the VM asks for depends on an instancetype or preference, and nobody has asked virt-api.
     pub unasked: bool,
+    /// Whether somebody has to carry it out: a pod is to be created or deleted, which only the controller does.
+    pub due: bool,
 }
 
 pub(super) fn decided(scene: &Scene, subject: &Key, now: Timestamp) -> Decided {
@@ -60,9 +62,22 @@ pub(super) fn decided(scene: &Scene, subject: &Key, now: Timestamp) -> Decided {
         decision.about = left_alone(observed.state, scene.controller.policy);
     }
     Decided {
+        due: is_due(&decision, &observed),
         observed,
         decision,
         unasked,
+    }
+}
+
+/// See [`Decided::due`]. The pod of a VM that goes is deleted with it.
+fn is_due(decision: &Decision, observed: &Observed) -> bool {
+    let pod = observed.own_pod().is_some_and(|pod| !pod.terminating);
+    match decision.action {
+        Action::Create | Action::Replace => true,
+        Action::None | Action::Wait => {
+            decision.reason == Reason::BackingOff || (pod && decision.reason != Reason::SubjectDeleted)
+        }
+        Action::Keep => false,
     }
 }
 
