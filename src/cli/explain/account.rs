@@ -8,6 +8,7 @@ use super::decided::{Decided, decided};
 use super::scheduler::BY_NODE;
 use crate::api::{ClaimPhase, DataVolumePhase, Pod, Scheduled, View as _, VirtualMachineInstance, VmiPhase};
 use crate::claim::Path;
+use crate::decide::Decision;
 use crate::diagnose::{self, Diagnosis, Finding, diagnose};
 use crate::lifecycle::State;
 use crate::name::{Key, pod_name};
@@ -138,7 +139,8 @@ impl Account {
             None => (
                 decision.reason.name(),
                 decision.message(),
-                decision.reason.next(whom, &decision.about),
+                unknown_source(scene, subject, &decision)
+                    .unwrap_or_else(|| decision.reason.next(whom, &decision.about)),
             ),
         };
         // The verdict is on a pod that asks for what the VM does.
@@ -239,6 +241,23 @@ fn unreadable(scene: &Scene, subject: &Key) -> Option<String> {
     let value = vm.into_iter().chain(namespace).find_map(policy::unreadable)?;
     Some(format!(
         "the annotation says {value:?}, which is neither \"true\" nor \"false\""
+    ))
+}
+
+/// What to do about an instancetype or preference that does not exist: virt-api then has Kubernetes' words.
+fn unknown_source(scene: &Scene, subject: &Key, decision: &Decision) -> Option<String> {
+    let vm = scene
+        .index
+        .vm(subject)
+        .filter(|_| decision.reason == Reason::ExpansionPending)?;
+    let unknown = |(resource, name): &(String, String)| {
+        let words = format!("{resource}s.instancetype.kubevirt.io \"{name}\" not found");
+        decision.about.contains(&words)
+    };
+    let (resource, name) = vm.expansion_sources().into_iter().find(unknown)?;
+    Some(format!(
+        "create {resource}/{name}, or name another: kubectl edit vm/{} -n {}",
+        subject.name, subject.namespace
     ))
 }
 

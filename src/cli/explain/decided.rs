@@ -4,6 +4,7 @@
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
 use super::Scene;
+use crate::announce::Happening;
 use crate::api::Event;
 use crate::claim::Claim;
 use crate::decide::{Action, Decision, Settings, Turn, decide, turn};
@@ -113,7 +114,9 @@ fn told(scene: &Scene, observed: &Observed, decision: Decision) -> Decision {
         return decision;
     };
     let ours = scene.evidence.events.iter().filter(|event| {
-        event.component() == "first-consumer" && event.about(owner.kind, &observed.subject, &owner.uid.0)
+        // Such an Event speaks of a disk, whatever was decided.
+        let speaks = *event.reason != *Happening::DiskStuck.to_string();
+        speaks && event.component() == "first-consumer" && event.about(owner.kind, &observed.subject, &owner.uid.0)
     });
     let last = ours.max_by_key(|event| event.last());
     let reason = |event: &Event| {
@@ -127,6 +130,7 @@ fn told(scene: &Scene, observed: &Observed, decision: Decision) -> Decision {
         Some("GaveUp") => (Action::None, Reason::GaveUp),
         Some("PodFinished") => (Action::Wait, Reason::BackingOff),
         // Only where it can't be told from here.
+        Some("ExpansionPending") if observed.placement.is_none() => (Action::Wait, Reason::ExpansionPending),
         Some("CannotRender") if observed.placement.is_none() => (Action::None, Reason::CannotRender),
         _ => return decision,
     };
