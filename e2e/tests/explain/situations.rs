@@ -131,7 +131,7 @@ pub const SITUATIONS: &[Expected] = &[
         reason: "FirstConsumerNeeded",
         diagnosis: "",
         names: &[
-            "no controller acts: nobody holds the Lease",
+            "acts: nobody holds the Lease",
             "kubectl describe deployment",
             "-n first-consumer",
         ],
