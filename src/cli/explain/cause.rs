@@ -6,6 +6,7 @@ use super::Scene;
 use super::decided::Decided;
 use super::filling;
 use crate::api::{BY_NODE, DataVolumePhase, Node, Scheduled, View as _, VmiPhase};
+use crate::decide::Decision;
 use crate::diagnose::{Diagnosis, Lack, NodeWishes};
 use crate::name::{Key, pod_name};
 use crate::observe::Observed;
@@ -49,7 +50,8 @@ pub(super) fn cause(scene: &Scene, subject: &Key, decided: &Decided, diagnosis: 
         None => Cause {
             name: decision.reason.name(),
             message: decision.message(),
-            next: decision.reason.next(whom, &decision.about),
+            next: unknown_source(scene, subject, decision)
+                .unwrap_or_else(|| decision.reason.next(whom, &decision.about)),
             fine: decision.reason.fine() && diagnosis.findings.is_empty(),
         },
     };
@@ -121,17 +123,13 @@ fn further(
         observed,
         decision,
         unasked,
+        due,
     } = decided;
     let Whom {
         namespace, kind, name, ..
     } = whom;
     let subject = &observed.subject;
     let message = &cause.message;
-    if decision.reason == Reason::NotAskedFor
-        && let Some(words) = unreadable(scene, subject)
-    {
-        return Some((format!("{message}: {words}"), Reason::OptedOut.next(whom, "")));
-    }
     if observed.namespace_terminating
         && let Some(words) = held(scene, subject)
     {
@@ -139,6 +137,17 @@ fn further(
             format!("its Namespace is being deleted, and something holds it: {words}"),
             format!("see what is left in it: kubectl describe namespace/{namespace}"),
         ));
+    }
+    if let Some(idle) = &scene.controller.idle
+        && *due
+        && diagnosis.cause(decision.reason).is_none()
+    {
+        return Some((format!("{message}; no controller acts: {}", idle.words), idle.next()));
+    }
+    if decision.reason == Reason::NotAskedFor
+        && let Some(words) = unreadable(scene, subject)
+    {
+        return Some((format!("{message}: {words}"), Reason::OptedOut.next(whom, "")));
     }
     if !diagnosis.findings.is_empty() {
         return None;
@@ -185,6 +194,23 @@ fn unreadable(scene: &Scene, subject: &Key) -> Option<String> {
     let value = vm.into_iter().chain(namespace).find_map(policy::unreadable)?;
     Some(format!(
         "the annotation says {value:?}, which is neither \"true\" nor \"false\""
+    ))
+}
+
+/// What to do about an instancetype or preference that does not exist: virt-api then has Kubernetes' words.
+fn unknown_source(scene: &Scene, subject: &Key, decision: &Decision) -> Option<String> {
+    let vm = scene
+        .index
+        .vm(subject)
+        .filter(|_| decision.reason == Reason::ExpansionPending)?;
+    let unknown = |(resource, name): &(String, String)| {
+        let words = format!("{resource}s.instancetype.kubevirt.io \"{name}\" not found");
+        decision.about.contains(&words)
+    };
+    let (resource, name) = vm.expansion_sources().into_iter().find(unknown)?;
+    Some(format!(
+        "create {resource}/{name}, or name another: kubectl edit vm/{} -n {}",
+        subject.name, subject.namespace
     ))
 }
 
