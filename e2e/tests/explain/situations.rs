@@ -294,6 +294,18 @@ pub const SITUATIONS: &[Expected] = &[
         names: &["not enough free space", "kubectl delete pvc/db-root"],
     },
     Expected {
+        file: "bound-unfilled",
+        vm: "vm/db",
+        action: "None",
+        reason: "NothingWaiting",
+        diagnosis: "NotPopulated",
+        names: &[
+            "db-root is bound to explain-left-over",
+            "persistentvolume/explain-left-over",
+            "kubectl delete pvc/db-root",
+        ],
+    },
+    Expected {
         file: "worker-unschedulable",
         vm: "vm/db",
         action: "None",

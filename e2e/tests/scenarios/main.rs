@@ -56,6 +56,7 @@ fn situations() -> Suite<Cluster> {
         explain::clone_waits_for_its_source,
         explain::node_not_ready,
         explain::provisioner_out_of_space,
+        explain::bound_unfilled,
         explain::worker_unschedulable,
         explain::worker_refused_by_quota,
         explain::launcher_blocks_import,

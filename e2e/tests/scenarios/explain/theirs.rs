@@ -134,6 +134,20 @@ pub async fn provisioner_out_of_space(cluster: Arc<Cluster>) -> Result<()> {
     expect(&scene, "vm/db", "ProvisioningFailed", &names).await
 }
 
+/// The claim that CDI would fill through another one takes a volume that was there.
+pub async fn bound_unfilled(cluster: Arc<Cluster>) -> Result<()> {
+    let scene = Scene::new(cluster, "explain-bound-unfilled").await?;
+    let vm = Vm::halted("db").disk("db-root", CSI_CLASS).provision("false");
+    scene.create(vm.object()).await?;
+    scene.wait_phase(&["db-root".to_owned()], "PendingPopulation").await?;
+    let volume = json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "explain-left-over"},
+        "spec": {"storageClassName": CSI_CLASS, "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "2Gi"},
+            "claimRef": {"namespace": scene.namespace, "name": "db-root"}, "hostPath": {"path": "/left-over"}}});
+    scene.create_anywhere(&volume).await?;
+    let names = ["db-root is bound to explain-left-over", "kubectl delete pvc/db-root"];
+    expect(&scene, "vm/db", "NotPopulated", &names).await
+}
+
 /// The VM tolerates the taint of the node where its disk is, CDI's importer does not.
 pub async fn worker_unschedulable(cluster: Arc<Cluster>) -> Result<()> {
     let scene = Scene::new(cluster, "explain-worker-unschedulable").await?;
