@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::api::Node;
+use crate::placement::Domains;
 
 fn nodes(labels: &[Value]) -> Vec<Arc<Node>> {
     let node = |(number, labels): (usize, &Value)| {
@@ -79,6 +80,23 @@ fn what_is_not_kept_of_a_node_excludes_none_and_is_named_apart() {
     let unknown = wishes(&spec).unknown();
     assert_eq!(unknown.as_deref(), Some("cpu-feature.node.kubevirt.io/aes=true"));
     assert_eq!(wishes(&json!({"nodeSelector": {"zone": "a"}})).unknown(), None);
+}
+
+/// Where its peers are is told elsewhere.
+#[test]
+fn what_a_pod_asks_for_is_known_until_it_has_a_node_and_peers_are_left_out() {
+    let apart = json!([{"matchExpressions": [{"key": "zone", "operator": "NotIn", "values": ["a"]},
+        {"key": "disk", "operator": "In", "values": ["fast"]}]}]);
+    let mut pod = json!({"metadata": {"name": "own"}, "spec": required(&apart)});
+    let peers = Domains::from([("zone".into(), ["a".into()].into())]);
+    let text = |pod: &Value, peers: &Domains| {
+        let pod: Pod = serde_json::from_value(pod.clone()).expect("a pod");
+        NodeWishes::of_pod(&pod, peers).text()
+    };
+    assert_eq!(text(&pod, &peers).as_deref(), Some("disk=fast"));
+    assert_eq!(text(&pod, &Domains::new()).as_deref(), Some("disk=fast, zone!=a"));
+    pod["spec"]["nodeName"] = json!("node-1");
+    assert_eq!(text(&pod, &Domains::new()), None);
 }
 
 #[test]

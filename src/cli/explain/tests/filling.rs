@@ -70,6 +70,31 @@ fn an_upload_is_the_users_turn() {
     );
 }
 
+/// Of two disks that are not there the one that waits for its user is named.
+#[test]
+fn a_disk_that_waits_for_its_user_comes_first() {
+    let objects = |phase: &str| -> Vec<Value> {
+        let text = disk(phase, "Bound", true) + &worker("Running");
+        let objects = serde_json::Deserializer::from_str(&text).into_iter();
+        objects.map(|object| object.expect("an object")).collect()
+    };
+    let mut first = objects("ImportInProgress");
+    let volumes = &mut first[0]["spec"]["template"]["spec"]["volumes"];
+    let volumes = volumes.as_array_mut().expect("volumes");
+    volumes.push(json!({"name": "data", "dataVolume": {"name": "db-data"}}));
+    let mut second = objects("UploadReady");
+    second.retain(|object| object["kind"] != "VirtualMachine" && object["kind"] != "StorageClass");
+    let text = |objects: &[Value]| objects.iter().map(Value::to_string).collect::<String>();
+    let second = ["\"dv\"", "\"claim\"", "\"worker\""]
+        .iter()
+        .fold(text(&second), |text, uid| {
+            text.replace(uid, &uid.replacen('"', "\"second-", 1))
+        })
+        .replace("db-root", "db-data");
+    let (_, words) = said(&(text(&first) + &second));
+    assert!(words.contains("but db-data waits for your upload"), "{words}");
+}
+
 #[test]
 fn a_paused_import_is_said_to_be_paused() {
     let (code, text) = said(&disk("Paused", "Bound", true));
