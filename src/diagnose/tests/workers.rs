@@ -248,8 +248,8 @@ pub(super) const TABLE: &[Row] = &[
         "root",
         |w| {
             w.worker(&scheduled());
-            w.warning("Pod", "importer-root", "FailedMount", "no such device", 20);
-            w.warning("Pod", "importer-root", "FailedAttachVolume", "timed out", 10);
+            w.warning("Pod", "importer-root", "FailedMount", "no such device", 9);
+            w.warning("Pod", "importer-root", "FailedAttachVolume", "timed out", 8);
             w.event("Pod", "importer-root", "Scheduled", "to node-1");
         },
         "pod importer-root on node-1: no such device",

@@ -35,6 +35,18 @@ fn nodes_without_virt_handler_are_not_the_vms_fault() {
     assert!(text.ends_with("kubectl get nodes -L kubevirt.io/schedulable"), "{text}");
 }
 
+/// One node has no room, and the other no virt-handler: the VM could be made smaller, but it asks for nothing odd.
+#[test]
+fn a_node_without_virt_handler_is_looked_at_beside_one_without_room() {
+    let text = unfit(&json!({"kubevirt.io/schedulable": "true"}), &json!({})) + &node("three", &json!({}));
+    let text = said(&text);
+    assert!(
+        text.contains("; 1 of 3 nodes lack kubevirt.io/schedulable=true Next:"),
+        "{text}"
+    );
+    assert!(text.ends_with("kubectl get nodes -L kubevirt.io/schedulable"), "{text}");
+}
+
 #[test]
 fn what_the_vm_asks_for_and_nodes_lack_is_the_vms() {
     let text = said(&unfit(
