@@ -12,14 +12,11 @@ use kube::{Api, Client};
 
 use super::facts::{Facts, NEEDED, Read};
 use super::rights::{self, Right};
-use crate::api::{Deployment, Lease, View};
+use crate::api::{Deployment, Lease, OUR_LABEL, View};
 use crate::cli::Failure;
 use crate::cluster::client::{CallError, timed};
 use crate::cluster::snapshot::{ListError, Objects, objects};
 use crate::leader::LEASE;
-
-/// The label that the shipped Deployment has.
-const LABEL: (&str, &str) = ("app.kubernetes.io/name", "first-consumer");
 
 /// The account that the shipped Deployment has.
 const ACCOUNT: &str = "first-consumer";
@@ -107,7 +104,7 @@ async fn list<V: View>(client: &Client, namespace: Option<&str>, limit: Duration
 }
 
 fn ours(mut deployments: Vec<Deployment>) -> Vec<Deployment> {
-    deployments.retain(|deployment| deployment.meta().label(LABEL.0) == Some(LABEL.1));
+    deployments.retain(|deployment| deployment.meta().label(OUR_LABEL.0) == Some(OUR_LABEL.1));
     deployments
 }
 
