@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 
 use super::{Meta, view};
@@ -19,6 +20,8 @@ pub struct Lease {
 #[serde(rename_all = "camelCase", default)]
 struct Spec {
     holder_identity: Option<Arc<str>>,
+    lease_duration_seconds: Option<i64>,
+    renew_time: Option<Timestamp>,
 }
 
 view!(Lease, "coordination.k8s.io", "v1", "Lease", "leases", namespaced: true);
@@ -28,5 +31,13 @@ impl Lease {
     #[must_use]
     pub fn holder(&self) -> Option<&str> {
         self.spec.holder_identity.as_deref().filter(|holder| !holder.is_empty())
+    }
+
+    /// Whether at that time its holder has let it go by; also if it was never renewed.
+    #[must_use]
+    pub fn expired(&self, at: Timestamp) -> bool {
+        let lasts = SignedDuration::from_secs(self.spec.lease_duration_seconds.unwrap_or_default());
+        let until = self.spec.renew_time.and_then(|renewed| renewed.checked_add(lasts).ok());
+        until.is_none_or(|until| until < at)
     }
 }

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use k8s_openapi::jiff::Timestamp;
+
 use super::rights::Right;
 use crate::api::{
     Cdi, CdiConfig, CsiDriver, DataVolume, Deployment, KubeVirt, Lease, Namespace, StorageClass, View, VirtualMachine,
@@ -46,7 +48,12 @@ pub(super) struct Facts {
     pub deployments: Read<Vec<Deployment>>,
     /// Leases with the name of ours.
     pub leases: Read<Vec<Lease>>,
+    /// The time, by this machine's clock.
+    pub now: Timestamp,
 }
+
+/// The label that the shipped Deployment has, and its pods.
+pub(super) const LABEL: (&str, &str) = ("app.kubernetes.io/name", "first-consumer");
 
 /// A version of an API group, of whom it is, and which of its resources are needed.
 #[derive(Clone, Copy, Debug)]

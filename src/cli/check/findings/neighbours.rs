@@ -151,10 +151,12 @@ fn late_class(classes: &[StorageClass]) -> String {
             .to_owned();
     };
     let name = &class.meta().name;
+    // Annotations and labels say what only one class may be: the default, or what some tool has applied.
     format!(
         "if volumes of {name} belong to a node or a zone, give it a twin that waits: kubectl get storageclass/{name} \
-         -o yaml | sed -e 's/Mode: Immediate/Mode: WaitForFirstConsumer/' -e 's/^  name: .*/&-late/' \
-         -e '/^  resourceVersion:/d' | kubectl create -f -"
+         -o yaml | kubectl patch --local -f - --type merge -p \
+         '{{\"metadata\":{{\"name\":\"{name}-late\",\"annotations\":null,\"labels\":null,\"resourceVersion\":null}},\
+         \"volumeBindingMode\":\"WaitForFirstConsumer\"}}' -o yaml | kubectl create -f -"
     )
 }
 
