@@ -84,7 +84,7 @@ fn version(supported: Supported, running: Option<&str>) -> Finding {
         let hint = match supported {
             KUBEVIRT => "see whether its operator runs: kubectl get kubevirt -A -o yaml",
             CDI => "see whether its operator runs: kubectl get cdi -o yaml",
-            _ => "see what it says of itself: kubectl version",
+            _ => "see what it says of itself: kubectl get --raw /version",
         };
         return Finding::doubtful(text, hint);
     };
