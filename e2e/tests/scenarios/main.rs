@@ -121,6 +121,8 @@ fn main() -> ExitCode {
         telling::c40_what_is_being_waited_for,
         special_volumes::c51_a_hotplugged_disk_is_followed,
         special_volumes::c55_a_disk_is_already_somewhere,
+        check::what_people_wrote,
+        check::what_cannot_be_read,
         stand_ins::a_vm_runs_stops_and_runs_again,
         stand_ins::virt_controller_catches_up,
         stand_ins::a_node_given_back_is_chosen_again,
