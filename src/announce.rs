@@ -4,20 +4,25 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::jiff::Timestamp;
+
 use crate::claim::Claim;
 use crate::decide::{Action, Decision};
 use crate::diagnose::Diagnosis;
-use crate::memory::Outcome;
+use crate::memory::{Expansion, Outcome};
 use crate::name::{Key, Uid, pod_name};
 use crate::observe::Observed;
 use crate::reason::Reason;
+
+/// How long virt-api may fail to expand a template before somebody is told; until then it may just be starting.
+const UNEXPANDED_FOR: Duration = Duration::from_mins(1);
 
 /// What happened, as the Event's reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Happening {
     /// The pod was created.
     FirstConsumerCreated,
-    /// The pod waits; the note has the scheduler's own text.
+    /// The pod waits, or what it should be is not known; the note has the scheduler's or virt-api's own text.
     FirstConsumerWaiting,
     /// The API server refused the pod.
     FirstConsumerRefused,
@@ -67,9 +72,19 @@ pub struct Announcement {
 
 /// What to say about a decision as such. The same decision gives the same words, which are said once.
 #[must_use]
-pub fn of_decision(decision: &Decision, observed: &Observed) -> Option<Announcement> {
+pub fn of_decision(
+    decision: &Decision,
+    observed: &Observed,
+    expansion: &Expansion,
+    now: Timestamp,
+) -> Option<Announcement> {
+    let unexpanded = || {
+        let failed = expansion.failure(observed.unexpanded.as_ref()?)?;
+        failed.since.checked_add(UNEXPANDED_FOR).ok()
+    };
     let happening = match (decision.reason, decision.action) {
         (Reason::Unschedulable | Reason::SchedulingGated, _) => Happening::FirstConsumerWaiting,
+        (Reason::ExpansionPending, _) if unexpanded().is_some_and(|due| due <= now) => Happening::FirstConsumerWaiting,
         (Reason::CreateRefused | Reason::NameTaken | Reason::CannotRender, _) => Happening::FirstConsumerRefused,
         (Reason::PodFinished, Action::Keep) | (Reason::GaveUp, _) => Happening::FirstConsumerFailed,
         _ => return None,
@@ -184,16 +199,15 @@ fn chosen(observed: &Observed) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::jiff::Timestamp;
     use serde_json::{Value, json};
 
     use super::*;
     use crate::api::Event;
     use crate::cli::files;
-    use crate::decide::{Settings, turn};
+    use crate::decide::{Effect, Settings, turn};
     use crate::diagnose::{Evidence, diagnose};
     use crate::index::Index;
-    use crate::memory::Memory;
+    use crate::memory::{Expanding, Memory};
 
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_second(1_800_000_000 + seconds).expect("a time")
@@ -232,6 +246,44 @@ mod tests {
             told.map(|(stuck, announcement)| (stuck, announcement.note))
         };
         seconds.iter().map(&mut look).collect()
+    }
+
+    /// Virt-api answers a missing instancetype with 500, as if it were down.
+    #[test]
+    fn a_template_that_nobody_expands_is_told_after_a_minute() {
+        let mut index = Index::default();
+        let vm = json!({"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine", "metadata": {"name": "db", "uid": "vm",
+            "annotations": {"first-consumer.kubevirt.io/provision": "true"}}, "spec": {"instancetype": {"name": "gone"},
+            "template": {"spec": {"volumes": [{"name": "root", "dataVolume": {"name": "root"}}]}}}});
+        let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "root",
+            "ownerReferences": [{"kind": "DataVolume", "name": "root", "uid": "dv", "controller": true}]},
+            "spec": {"storageClassName": "late"}, "status": {"phase": "Pending"}});
+        let disk = json!({"apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "DataVolume",
+            "metadata": {"name": "root", "uid": "dv"}, "status": {"phase": "WaitForFirstConsumer"}});
+        let class = json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "late"},
+            "provisioner": "example.com/local", "volumeBindingMode": "WaitForFirstConsumer"});
+        for object in [vm, claim, disk, class] {
+            files::read(&mut index, &object.to_string(), "prod").expect("readable");
+        }
+        let mut memory = Memory::default();
+        let mut look = |seconds: i64| {
+            let now = at(seconds);
+            let turn = turn(&index, &Key::new("prod", "db"), &Settings::default(), &mut memory, now);
+            if let Effect::Expand { inputs } = turn.effect {
+                memory.expansion.begin(inputs);
+                memory
+                    .expansion
+                    .end(Expanding::Unanswered("\"gone\" not found".into()), now);
+            }
+            let told = of_decision(&turn.decision, &turn.observed, &memory.expansion, now);
+            told.map(|told| (told.happening, told.note, told.decision))
+        };
+        let note = format!("{}: \"gone\" not found", Reason::ExpansionPending.text());
+        let told = Some((Happening::FirstConsumerWaiting, note, Reason::ExpansionPending));
+        assert_eq!(
+            [0, 30, 59, 60, 90].map(&mut look),
+            [None, None, None, told.clone(), told]
+        );
     }
 
     #[test]

@@ -63,23 +63,24 @@ impl Worker {
     pub async fn serve(self: &Arc<Self>, subject: &Key, due: Instant) {
         let now = self.clock.now();
         let due = now.checked_sub(due.elapsed()).unwrap_or(now);
-        let (turn, diagnosis, placed_since) = {
+        let (turn, diagnosis, placed_since, said) = {
             let mut index = lock(&self.index);
-            let (turn, diagnosis, placed_since) = self.memories.with(subject, |remembered| {
+            let (turn, diagnosis, placed_since, said) = self.memories.with(subject, |remembered| {
                 let memory = &mut remembered.memory;
                 let before = memory.needed_since;
                 let turn = turn(&index, subject, &self.settings, memory, now);
                 let onsets = Some(&mut memory.onsets);
                 let diagnosis = diagnose(&index, &turn.observed, &Evidence::default(), onsets, now);
                 let begins_to_wait = memory.needed_since.is_some() && memory.needed_since != before;
+                let said = announce::of_decision(&turn.decision, &turn.observed, &memory.expansion, now);
                 remembered.follow(begins_to_wait, turn.observed.served(), due);
-                (turn, diagnosis, remembered.placed_since)
+                (turn, diagnosis, remembered.placed_since, said)
             });
             // Under the same lock: two peers must not both find that nobody acts.
             for peer in index.note(subject, turn.standing.clone()) {
                 self.queue.add(peer);
             }
-            (turn, diagnosis, placed_since)
+            (turn, diagnosis, placed_since, said)
         };
         let Turn {
             observed,
@@ -92,7 +93,7 @@ impl Worker {
         let wake_at = [decision.wake_at, diagnosis.wake_at];
         self.wake(subject, wake_at.into_iter().flatten().min(), now);
         if self.leadership.leads() {
-            if let Some(announcement) = announce::of_decision(&decision, &observed) {
+            if let Some(announcement) = said {
                 self.announce(announcement);
             }
             self.tell_stuck(&diagnosis, &decision, &observed, now);

@@ -6,6 +6,9 @@ use serde::Deserialize;
 
 use super::{Meta, view};
 
+/// The label of those that run first-consumer, as they are shipped.
+pub const OUR_LABEL: (&str, &str) = ("app.kubernetes.io/name", "first-consumer");
+
 /// A Deployment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]

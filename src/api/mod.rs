@@ -38,7 +38,7 @@ pub use condition::Condition;
 pub use csi_driver::CsiDriver;
 pub use custom_resource_definition::CustomResourceDefinition;
 pub use data_volume::{DataVolume, DataVolumePhase};
-pub use deployment::Deployment;
+pub use deployment::{Deployment, OUR_LABEL};
 pub use event::Event;
 pub use kube_virt::{
     Architectures, BindingPlugin, Configuration, DeveloperConfiguration, KubeVirt, PermittedHostDevices, Resources,

@@ -48,6 +48,14 @@ struct StateChangeRequest {
     action: Arc<str>,
 }
 
+/// Which instancetype or preference a VM names.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Matcher {
+    kind: Arc<str>,
+    name: Arc<str>,
+}
+
 view!(VirtualMachine, "kubevirt.io", "v1", "VirtualMachine", "virtualmachines", namespaced: true, keeps_generation: true);
 
 impl VirtualMachine {
@@ -88,6 +96,25 @@ impl VirtualMachine {
     #[must_use]
     pub fn needs_expansion(&self) -> bool {
         self.spec.instancetype.is_some() || self.spec.preference.is_some()
+    }
+
+    /// The instancetype and the preference that it names, by the names of their resources as kubectl takes them, and
+    /// theirs. Without a kind it is the whole cluster's (KubeVirt `pkg/instancetype`: `SetDefaultInstancetypeKind`).
+    #[must_use]
+    pub fn expansion_sources(&self) -> Vec<(String, String)> {
+        let source = |(text, what): (&Option<Arc<str>>, &str)| {
+            let matcher: Matcher = serde_json::from_str(text.as_deref()?).ok()?;
+            let kind = matcher.kind.to_lowercase();
+            // KubeVirt takes the plural, too.
+            let resource = match kind.strip_suffix('s').unwrap_or(&kind) {
+                "" => format!("virtualmachinecluster{what}"),
+                resource => resource.to_owned(),
+            };
+            Some((resource, matcher.name.to_string()))
+        };
+        let spec = &self.spec;
+        let named = [(&spec.instancetype, "instancetype"), (&spec.preference, "preference")];
+        named.into_iter().filter_map(source).collect()
     }
 
     /// Whether another answer of the API server is about the same spec of the same life, as far as both say it.

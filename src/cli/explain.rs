@@ -163,10 +163,13 @@ async fn from_cluster(
 ) -> Result<(Scene, BTreeSet<Key>), Failure> {
     let (client, namespace, limit) = flags.connection.open().await?;
     let scope = (!flags.all_namespaces).then_some(&*namespace);
-    let (snapshot, beside) = tokio::join!(
+    let (snapshot, mut beside) = tokio::join!(
         flags.connection.snapshot(&client, scope, limit, needed),
         snapshot::beside(&client, scope, &flags.controller_namespace, limit)
     );
+    for lease in beside.leases.iter_mut().flatten() {
+        lease.read_at = Some(now);
+    }
     let Snapshot { index, unreadable } = snapshot?;
     let mut scene = Scene {
         remarks: unreadable.iter().map(Skipped::to_string).collect(),

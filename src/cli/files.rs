@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::Failure;
-use crate::api::{Beside, CustomResourceDefinition, View, VirtualMachine, VirtualMachineInstance};
+use crate::api::{Beside, CustomResourceDefinition, Event, Lease, View, VirtualMachine, VirtualMachineInstance};
 use crate::index::{Index, Indexed, Kinds, kinds};
 use crate::placement::{self, Refusal};
 use crate::yaml::{self, SyntaxError};
@@ -96,6 +96,7 @@ pub fn read_all(index: &mut Index, beside: &mut Beside, text: &str, namespace: &
         path: None,
         message,
     })?;
+    let known = (beside.events.len(), beside.leases.iter().flatten().count());
     for (document, value) in documents {
         Reader {
             index: &mut *index,
@@ -105,7 +106,19 @@ pub fn read_all(index: &mut Index, beside: &mut Beside, text: &str, namespace: &
         }
         .object(value, "", None)?;
     }
+    date(beside, known);
     Ok(())
+}
+
+/// Tells the Leases of a text when they were read: not before anything that the same text has seen. `known` is how many
+/// Events and Leases are from other texts, which may be of another time.
+fn date(beside: &mut Beside, (events, leases): (usize, usize)) {
+    let seen = beside.events.iter().skip(events).filter_map(Event::last);
+    let renewed = beside.leases.iter().flatten().skip(leases).filter_map(Lease::renewed);
+    let read_at = seen.chain(renewed).max();
+    for lease in beside.leases.iter_mut().flatten().skip(leases) {
+        lease.read_at = read_at;
+    }
 }
 
 struct Reader<'a> {

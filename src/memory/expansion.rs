@@ -36,6 +36,8 @@ pub struct Unexpanded {
     pub refused: bool,
     /// When it is tried again.
     pub until: Timestamp,
+    /// Since when it has failed again and again.
+    pub since: Timestamp,
     /// How many in a row.
     times: u32,
 }
@@ -94,12 +96,15 @@ impl Expansion {
             Expanding::Refused(text) => (text, true),
             Expanding::Unanswered(text) => (text, false),
         };
-        let times = self.failure(&inputs).map_or(0, |failed| failed.times) + 1;
+        let (times, since) = self
+            .failure(&inputs)
+            .map_or((1, now), |failed| (failed.times + 1, failed.since));
         let delay = if refused { REFUSED_FOR } else { DELAY.after(times) };
         self.failed = Some(Unexpanded {
             inputs,
             text,
             refused,
+            since,
             times,
             until: now.checked_add(delay).unwrap_or(Timestamp::MAX),
         });

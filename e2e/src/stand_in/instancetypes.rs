@@ -19,17 +19,20 @@ impl Instancetypes {
         known.insert((namespace.to_owned(), name.to_owned()), fields);
     }
 
-    /// The VM with the spec that its VMI would have. `Err` says which of the two is missing.
+    /// The VM with the spec that its VMI would have. `Err` says which of the two is missing, in virt-api's words.
     pub fn expand(&self, namespace: &str, mut vm: Value) -> Result<Value, String> {
         for kind in ["preference", "instancetype"] {
             let reference = vm["spec"].as_object_mut().and_then(|spec| spec.remove(kind));
             let Some(name) = reference.as_ref().and_then(|reference| reference["name"].as_str()) else {
                 continue;
             };
+            let of = reference.as_ref().and_then(|reference| reference["kind"].as_str());
+            let of = of.map_or_else(|| format!("virtualmachinecluster{kind}"), str::to_lowercase);
             let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+            let missing = || format!("Internal error occurred: {of}s.instancetype.kubevirt.io \"{name}\" not found");
             let fields = known
                 .get(&(namespace.to_owned(), name.to_owned()))
-                .ok_or_else(|| format!("failed to find {kind} {namespace}/{name}"))?;
+                .ok_or_else(missing)?;
             merge(&mut vm["spec"]["template"]["spec"], fields);
         }
         Ok(vm)
@@ -65,6 +68,8 @@ mod tests {
         let expected = json!({"spec": {"template": {"spec": {"domain": {"memory": {}, "cpu": {"cores": 1}}}}}});
         assert_eq!(expanded, expected);
         let missing = instancetypes.expand("ns", vm("large"));
-        assert_eq!(missing, Err("failed to find instancetype ns/large".to_owned()));
+        let words =
+            "Internal error occurred: virtualmachineclusterinstancetypes.instancetype.kubevirt.io \"large\" not found";
+        assert_eq!(missing, Err(words.to_owned()));
     }
 }

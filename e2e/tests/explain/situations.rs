@@ -119,12 +119,21 @@ pub const SITUATIONS: &[Expected] = &[
     Expected {
         file: "instancetype-missing",
         vm: "vm/db",
+        action: "Wait",
+        reason: "ExpansionPending",
+        diagnosis: "",
+        names: &["create virtualmachineinstancetype/gone,", "kubectl edit vm/db"],
+    },
+    Expected {
+        file: "controller-gone",
+        vm: "vm/db",
         action: "Create",
         reason: "FirstConsumerNeeded",
         diagnosis: "",
         names: &[
-            "instancetype or preference adds",
-            "kubectl first-consumer explain vm/db",
+            "acts: nobody holds the Lease",
+            "kubectl describe deployment",
+            "-n first-consumer",
         ],
     },
     Expected {

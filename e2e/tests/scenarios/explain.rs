@@ -97,7 +97,7 @@ async fn capture(plane: &ControlPlane, namespace: &str) -> Result<()> {
     let volumes = list(&["persistentvolumes"]).await?.into_iter();
     items.extend(volumes.filter(|volume| volume["spec"]["claimRef"]["namespace"] == namespace));
     items.extend(list(&["nodes,storageclasses"]).await?);
-    items.extend(list(&["kubevirts", "--all-namespaces"]).await?);
+    items.extend(list(&["kubevirts,leases", "--all-namespaces"]).await?);
     items.extend(list(&["namespace", namespace]).await?);
     items.retain(|item| !is_elsewhere(item, namespace));
     for item in &mut items {

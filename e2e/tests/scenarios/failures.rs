@@ -10,6 +10,8 @@ use first_consumer_e2e::scene::{Requests, SERVED_ONCE, Scene};
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
+use super::explain::expect_in;
+
 /// A scene in which our pod waits for a node with a label that none has yet, and our controller has just been killed.
 async fn killed_while_the_pod_waits(cluster: Arc<Cluster>, namespace: &str) -> Result<(Scene, Vm, String)> {
     let mut scene = Scene::new(cluster, namespace).await?;
@@ -91,7 +93,8 @@ pub async fn killed_before_the_deletion(cluster: Arc<Cluster>) -> Result<()> {
         .await
 }
 
-/// With leader election as shipped: one writes, and when it is killed the other goes on.
+/// With leader election as shipped: one writes, and when it is killed the other goes on. When that has ended, too,
+/// `explain` says so.
 pub async fn two_replicas_elect_one() -> Result<()> {
     cluster::alone(Options::default(), play_two_replicas).await
 }
@@ -132,7 +135,16 @@ async fn play_two_replicas(cluster: Arc<Cluster>) -> Result<()> {
     .await?;
     scene.wait_no_own_pod().await?;
     scene.expect(SERVED_ONCE.times(2)).await?;
-    replicas[standby].stop().await
+    replicas[standby].stop().await?;
+
+    let scene = Scene::without_controller(Arc::clone(&cluster), "explain-controller-gone").await?;
+    let third = Vm::halted("db").two_disks(LOCAL_PATH).provision("true");
+    scene.create(third.object()).await?;
+    let names = [
+        "no controller acts: nobody holds the Lease of the controller in first-consumer",
+        "kubectl describe deployment -l app.kubernetes.io/name=first-consumer -n first-consumer",
+    ];
+    expect_in(&cluster.plane, &scene.namespace, "vm/db", "FirstConsumerNeeded", &names).await
 }
 
 /// The API server goes while a pod of ours waits, and comes back: the watches and the Lease go on where they were.

@@ -52,9 +52,6 @@ pub(super) struct Facts {
     pub now: Timestamp,
 }
 
-/// The label that the shipped Deployment has, and its pods.
-pub(super) const LABEL: (&str, &str) = ("app.kubernetes.io/name", "first-consumer");
-
 /// A version of an API group, of whom it is, and which of its resources are needed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Needed {

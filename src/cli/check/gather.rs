@@ -10,9 +10,9 @@ use k8s_openapi::api::authorization::v1::{
 use kube::api::PostParams;
 use kube::{Api, Client};
 
-use super::facts::{Facts, LABEL, NEEDED, Read};
+use super::facts::{Facts, NEEDED, Read};
 use super::rights::{self, Need, Right};
-use crate::api::{Deployment, Lease, View};
+use crate::api::{Deployment, Lease, OUR_LABEL, View};
 use crate::cli::Failure;
 use crate::clock::Clock;
 use crate::cluster::client::{CallError, timed};
@@ -106,7 +106,7 @@ async fn list<V: View>(client: &Client, namespace: Option<&str>, limit: Duration
 }
 
 fn ours(mut deployments: Vec<Deployment>) -> Vec<Deployment> {
-    deployments.retain(|deployment| deployment.meta().label(LABEL.0) == Some(LABEL.1));
+    deployments.retain(|deployment| deployment.meta().label(OUR_LABEL.0) == Some(OUR_LABEL.1));
     deployments
 }
 

@@ -8,6 +8,7 @@ use super::decided::{Decided, decided};
 use super::scheduler::BY_NODE;
 use crate::api::{ClaimPhase, DataVolumePhase, Pod, Scheduled, View as _, VirtualMachineInstance, VmiPhase};
 use crate::claim::Path;
+use crate::decide::Decision;
 use crate::diagnose::{self, Diagnosis, Finding, diagnose};
 use crate::lifecycle::State;
 use crate::name::{Key, pod_name};
@@ -114,6 +115,7 @@ impl Account {
             observed,
             decision,
             unasked,
+            due,
         } = decided(scene, subject, now);
         let diagnosis = diagnose(&scene.index, &observed, &scene.evidence, None, now);
         let pod = pod_name(subject);
@@ -137,7 +139,8 @@ impl Account {
             None => (
                 decision.reason.name(),
                 decision.message(),
-                decision.reason.next(whom, &decision.about),
+                unknown_source(scene, subject, &decision)
+                    .unwrap_or_else(|| decision.reason.next(whom, &decision.about)),
             ),
         };
         // The verdict is on a pod that asks for what the VM does.
@@ -152,26 +155,29 @@ impl Account {
         // The launcher is a consumer, too: it is fine as soon as it has a node.
         let waits = decision.reason == Reason::LauncherPresent && observed.claims().any(|claim| claim.needs);
         let held = observed.namespace_terminating.then(|| held(scene, subject)).flatten();
+        let idle = scene.controller.idle.as_ref();
+        let idle = idle.filter(|_| due && diagnosis.cause(decision.reason).is_none());
         let unexpanded = unasked && decision.reason == Reason::FirstConsumerNeeded && diagnosis.findings.is_empty();
-        let (message, next) = match (unreadable(scene, subject), &held) {
-            (Some(words), _) if decision.reason == Reason::NotAskedFor => {
+        let (message, next) = match (unreadable(scene, subject), &held, idle) {
+            (_, None, Some(idle)) => (format!("{message}; no controller acts: {}", idle.words), idle.next()),
+            (Some(words), _, _) if decision.reason == Reason::NotAskedFor => {
                 (format!("{message}: {words}"), Reason::OptedOut.next(whom, ""))
             }
-            (None, None) if waits && diagnosis.findings.is_empty() => (
+            (None, None, _) if waits && diagnosis.findings.is_empty() => (
                 format!("{message}, and a disk waits for the node that it gets"),
                 format!(
                     "wait; if nothing comes: kubectl describe pods -l vm.kubevirt.io/name={} -n {}",
                     subject.name, subject.namespace
                 ),
             ),
-            (_, Some(words)) => (
+            (_, Some(words), _) => (
                 format!("its Namespace is being deleted, and something holds it: {words}"),
                 format!(
                     "see what is left in it: kubectl describe namespace/{}",
                     subject.namespace
                 ),
             ),
-            (None, None) if unexpanded => (
+            (None, None, _) if unexpanded => (
                 format!("{message}; what its instancetype or preference adds is not known here"),
                 if scene.forbidden.contains(subject) {
                     next
@@ -199,7 +205,7 @@ impl Account {
             pod: own_pod(scene, &observed),
             disks: observed.disks.iter().map(|disk| of_disk(disk, &diagnosis)).collect(),
             cause,
-            fine: diagnosis.findings.is_empty() && decision.reason.fine() && held.is_none() && !waits,
+            fine: diagnosis.findings.is_empty() && decision.reason.fine() && held.is_none() && !waits && idle.is_none(),
             pods: pods(scene, &observed),
             diagnosis: diagnosis.findings.iter().map(Wrong::of).collect(),
         }
@@ -235,6 +241,23 @@ fn unreadable(scene: &Scene, subject: &Key) -> Option<String> {
     let value = vm.into_iter().chain(namespace).find_map(policy::unreadable)?;
     Some(format!(
         "the annotation says {value:?}, which is neither \"true\" nor \"false\""
+    ))
+}
+
+/// What to do about an instancetype or preference that does not exist: virt-api then has Kubernetes' words.
+fn unknown_source(scene: &Scene, subject: &Key, decision: &Decision) -> Option<String> {
+    let vm = scene
+        .index
+        .vm(subject)
+        .filter(|_| decision.reason == Reason::ExpansionPending)?;
+    let unknown = |(resource, name): &(String, String)| {
+        let words = format!("{resource}s.instancetype.kubevirt.io \"{name}\" not found");
+        decision.about.contains(&words)
+    };
+    let (resource, name) = vm.expansion_sources().into_iter().find(unknown)?;
+    Some(format!(
+        "create {resource}/{name}, or name another: kubectl edit vm/{} -n {}",
+        subject.name, subject.namespace
     ))
 }
 

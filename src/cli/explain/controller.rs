@@ -1,6 +1,6 @@
 //! What is known of the controller's flags: its Lease tells them.
 
-use crate::api::{Lease, View as _};
+use crate::api::{Lease, OUR_LABEL, View as _};
 use crate::leader::{self, LEASE};
 use crate::name::Key;
 use crate::policy::Policy;
@@ -14,6 +14,38 @@ pub(super) struct Controller {
     pub doubt: Option<String>,
     /// The only Namespace that it watches.
     watched: Option<String>,
+    /// Why it does nothing, if it does not.
+    pub idle: Option<Idle>,
+}
+
+/// Nobody leads: what only a leader does is not done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Idle {
+    /// How that is known, in one line.
+    pub words: String,
+    /// The Namespace of its Lease.
+    home: String,
+}
+
+impl Idle {
+    /// What a Lease says of it.
+    fn read(lease: &Lease) -> Option<Self> {
+        let home = lease.meta().namespace.to_string();
+        let words = match (lease.holder(), lease.neglected_since()) {
+            (None, _) => format!("nobody holds the Lease of the controller in {home}"),
+            (Some(holder), Some(since)) => {
+                format!("{holder} has not renewed the Lease of the controller in {home} since {since:.0}")
+            }
+            (Some(_), None) => return None,
+        };
+        Some(Self { words, home })
+    }
+
+    /// What a person can do about it: the Deployment may have another name than the shipped one, and has its label.
+    pub(super) fn next(&self) -> String {
+        let (label, value) = OUR_LABEL;
+        format!("kubectl describe deployment -l {label}={value} -n {}", self.home)
+    }
 }
 
 impl Controller {
@@ -33,21 +65,19 @@ impl Controller {
             };
         };
         let (home, meta) = (&lease.meta().namespace, lease.meta());
-        let doubt = if !Policy::marked(meta) {
-            Some(format!(
+        let idle = Idle::read(lease);
+        let doubt = match &idle {
+            _ if !Policy::marked(meta) => Some(format!(
                 "the Lease of the controller in {home} does not tell its flags: they are taken to be the defaults"
-            ))
-        } else if lease.holder().is_none() {
-            Some(format!(
-                "nobody holds the Lease of the controller in {home}: its flags are taken to be those of its last leader"
-            ))
-        } else {
-            None
+            )),
+            Some(Idle { words, .. }) => Some(format!("{words}: its flags are taken to be those of its last leader")),
+            None => None,
         };
         Self {
             policy: Policy::read(meta),
             doubt,
             watched: leader::watched(meta).map(str::to_owned),
+            idle,
         }
     }
 

@@ -4,6 +4,7 @@
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
 use super::Scene;
+use crate::announce::Happening;
 use crate::api::Event;
 use crate::claim::Claim;
 use crate::decide::{Action, Decision, Settings, Turn, decide, turn};
@@ -19,6 +20,8 @@ pub(super) struct Decided {
     pub decision: Decision,
     /// What the VM asks for depends on an instancetype or preference, and nobody has asked virt-api.
     pub unasked: bool,
+    /// Whether somebody has to carry it out: a pod is to be created or deleted, which only the controller does.
+    pub due: bool,
 }
 
 pub(super) fn decided(scene: &Scene, subject: &Key, now: Timestamp) -> Decided {
@@ -60,9 +63,22 @@ pub(super) fn decided(scene: &Scene, subject: &Key, now: Timestamp) -> Decided {
         decision.about = left_alone(observed.state, scene.controller.policy);
     }
     Decided {
+        due: is_due(&decision, &observed),
         observed,
         decision,
         unasked,
+    }
+}
+
+/// See [`Decided::due`]. The pod of a VM that goes is deleted with it.
+fn is_due(decision: &Decision, observed: &Observed) -> bool {
+    let pod = observed.own_pod().is_some_and(|pod| !pod.terminating);
+    match decision.action {
+        Action::Create | Action::Replace => true,
+        Action::None | Action::Wait => {
+            decision.reason == Reason::BackingOff || (pod && decision.reason != Reason::SubjectDeleted)
+        }
+        Action::Keep => false,
     }
 }
 
@@ -98,7 +114,9 @@ fn told(scene: &Scene, observed: &Observed, decision: Decision) -> Decision {
         return decision;
     };
     let ours = scene.evidence.events.iter().filter(|event| {
-        event.component() == "first-consumer" && event.about(owner.kind, &observed.subject, &owner.uid.0)
+        // Such an Event speaks of a disk, whatever was decided.
+        let speaks = *event.reason != *Happening::DiskStuck.to_string();
+        speaks && event.component() == "first-consumer" && event.about(owner.kind, &observed.subject, &owner.uid.0)
     });
     let last = ours.max_by_key(|event| event.last());
     let reason = |event: &Event| {
@@ -112,6 +130,7 @@ fn told(scene: &Scene, observed: &Observed, decision: Decision) -> Decision {
         Some("GaveUp") => (Action::None, Reason::GaveUp),
         Some("PodFinished") => (Action::Wait, Reason::BackingOff),
         // Only where it can't be told from here.
+        Some("ExpansionPending") if observed.placement.is_none() => (Action::Wait, Reason::ExpansionPending),
         Some("CannotRender") if observed.placement.is_none() => (Action::None, Reason::CannotRender),
         _ => return decision,
     };

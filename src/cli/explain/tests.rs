@@ -72,9 +72,14 @@ fn scene(text: &str) -> Scene {
     scene_for(text, &flags(""))
 }
 
-fn scene_for(text: &str, flags: &Explain) -> Scene {
+fn files_of(text: &str) -> (Index, Beside) {
     let (mut index, mut beside) = (Index::default(), Beside::default());
     files::read_all(&mut index, &mut beside, text, "default").expect("readable");
+    (index, beside)
+}
+
+fn scene_for(text: &str, flags: &Explain) -> Scene {
+    let (index, beside) = files_of(text);
     Scene::new(index, beside, flags)
 }
 

@@ -268,6 +268,43 @@ fn a_refused_creation_is_tried_again_at_once_when_the_namespace_allows_more() {
 }
 
 #[test]
+fn a_refused_creation_is_tried_again_soon_when_others_leave_room() {
+    let quota = |name: &str, used: &str| {
+        view::<ResourceQuota>(&json!({
+            "metadata": {"name": name, "namespace": NAMESPACE},
+            "status": {"hard": {"requests.memory": "8Gi", "pods": "10"}, "used": {"requests.memory": used, "pods": "3"}},
+        }))
+    };
+    let refused = || {
+        let mut s = Situation::new();
+        s.index.apply(quota("memory", "7Gi"));
+        s.index.apply(quota("other", "1024Mi"));
+        for _ in 0..4 {
+            s.record(Outcome::Refused("exceeded quota".into()));
+        }
+        s
+    };
+    let waits = |s: &mut Situation| s.decide().wake_at;
+    let mut s = refused();
+    assert_eq!(waits(&mut s), Some(at(80)));
+    for (name, used) in [("memory", "7.5Gi"), ("other", "1Gi")] {
+        s.index.apply(quota(name, used));
+        assert_eq!(waits(&mut s), Some(at(80)), "{name}: {used}");
+    }
+    // Less than before, though not less than at the refusal.
+    s.index.apply(quota("memory", "7Gi"));
+    assert_eq!(waits(&mut s), Some(at(10)), "no sooner than after the first refusal");
+
+    let mut s = refused();
+    s.now = at(30);
+    expect(&mut s, Action::Wait, Reason::CreateRefused);
+    s.index.apply(quota("memory", "2Gi"));
+    expect(&mut s, Action::Create, Reason::FirstConsumerNeeded);
+    s.record(Outcome::Refused("exceeded quota".into()));
+    assert_eq!(waits(&mut s), Some(at(190)), "the distances go on growing");
+}
+
+#[test]
 fn an_api_server_that_does_not_answer_is_left_alone_for_growing_times() {
     let mut s = Situation::new();
     s.record(Outcome::Unanswered("no answer within 10 s".into()));

@@ -2,17 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use k8s_openapi::jiff::Timestamp;
 
-use super::super::facts::{Facts, LABEL};
+use super::super::facts::Facts;
 use super::super::rights::Right;
 use super::{Finding, read};
-use crate::api::{Deployment, Lease, View as _};
+use crate::api::{Deployment, Lease, OUR_LABEL, View as _};
 
 const APPLY: &str = "kubectl apply -k manifests/base";
-
-/// So far the clocks of this machine and of the cluster may be apart.
-const CLOCKS: SignedDuration = SignedDuration::from_mins(1);
 
 /// The flag by which several installations share a cluster.
 const SCOPE: &str = "watch-namespace";
@@ -98,7 +95,7 @@ pub(super) fn installations(facts: &Facts) -> Vec<Finding> {
 /// Somebody leads where nothing is installed.
 fn strange_leader(lease: &Lease, now: Timestamp) -> Option<Finding> {
     let namespace = &lease.meta().namespace;
-    let holder = lease.holder().filter(|_| !vanished(lease, now))?;
+    let holder = lease.holder().filter(|_| !lease.expired(now))?;
     Some(Finding::doubtful(
         format!("{holder} holds the Lease of a controller in {namespace}, where there is no Deployment of it"),
         format!("stop what runs there by that name: kubectl get pods -n {namespace}"),
@@ -108,7 +105,7 @@ fn strange_leader(lease: &Lease, now: Timestamp) -> Option<Finding> {
 /// Whether a controller runs, and one of its replicas leads. `leases` is missing if they cannot be read.
 fn life(deployment: &Deployment, leases: Option<&[Lease]>, now: Timestamp) -> Finding {
     let (meta, shown) = (deployment.meta(), shown(deployment));
-    let (namespace, (key, value)) = (&meta.namespace, LABEL);
+    let (namespace, (key, value)) = (&meta.namespace, OUR_LABEL);
     let ready = deployment.ready_replicas();
     if deployment.replicas() == 0 {
         let hint = format!("start it: kubectl scale {shown} --replicas=2");
@@ -124,7 +121,7 @@ fn life(deployment: &Deployment, leases: Option<&[Lease]>, now: Timestamp) -> Fi
         Some(leases) => leases.iter().find(is_ours),
     };
     let text = match lease.and_then(|lease| Some((lease, lease.holder()?))) {
-        Some((lease, holder)) if vanished(lease, now) => {
+        Some((lease, holder)) if lease.expired(now) => {
             format!("{holder} leads in {namespace} and has not said so for more than a minute: nobody makes pods")
         }
         Some((_, holder)) => return Finding::fine(format!("replicas that are ready: {ready}; {holder} leads")),
@@ -132,11 +129,6 @@ fn life(deployment: &Deployment, leases: Option<&[Lease]>, now: Timestamp) -> Fi
     };
     let hint = format!("see what they say: kubectl logs -n {namespace} -l {key}={value} --prefix");
     Finding::doubtful(text, hint)
-}
-
-/// Whether the holder has been silent for so long that no difference of clocks explains it.
-fn vanished(lease: &Lease, now: Timestamp) -> bool {
-    lease.expired(now.saturating_sub(CLOCKS).unwrap_or(now))
 }
 
 /// Several installations: each has a Lease of its own, so two of them would serve the same VMs.

@@ -46,6 +46,75 @@ fn flags_that_are_not_known_are_told() {
     assert_eq!(doubt.as_deref(), Some(unread));
 }
 
+/// The Lease with its last renewal at a second, and an Event of the same file that was written at another.
+fn renewed(lease: &str, renewed: i64, seen: i64) -> String {
+    let mut lease: Value = serde_json::from_str(lease).expect("a Lease");
+    lease["spec"]["leaseDurationSeconds"] = json!(15);
+    lease["spec"]["renewTime"] = json!(at(renewed).to_string());
+    lease.to_string() + &event("NodeChosen", "Served", "of another VM", seen).replace("\"db\"", "\"web\"")
+}
+
+#[test]
+fn a_controller_that_is_gone_is_the_cause() {
+    let marks = Policy::default().marks();
+    let cause = |text: &str| {
+        let found = json_of(text, "vm/db -o json");
+        ["reason", "message", "next"].map(|field| found[field].as_str().unwrap_or_default().to_owned())
+    };
+    let waiting = vm("ns", "db", true);
+    let needed = "a disk waits for its first consumer: db-root";
+    let neglected = "pod-a has not renewed the Lease of the controller in first-consumer since 2027-01-15T08:00:00Z";
+    let look = "kubectl describe deployment -l app.kubernetes.io/name=first-consumer -n first-consumer";
+    let held = lease(&marks, "pod-a");
+    let gone = waiting.clone() + &renewed(&held, 0, 76);
+    let message = format!("{needed}; no controller acts: {neglected}");
+    assert_eq!(cause(&gone), ["FirstConsumerNeeded", &*message, look]);
+    let flags = ": its flags are taken to be those of its last leader";
+    assert_eq!(told(&gone, "vm/db").remarks, [format!("{neglected}{flags}")]);
+    let left = "nobody holds the Lease of the controller in first-consumer";
+    let message = format!("{needed}; no controller acts: {left}");
+    assert_eq!(
+        cause(&(waiting.clone() + &lease(&marks, ""))),
+        ["FirstConsumerNeeded", &*message, look]
+    );
+
+    // It may come back within the minute, and nothing tells when a file with no more than the Lease was saved.
+    let late = waiting.clone() + &renewed(&held, 0, 75);
+    let alone = waiting.clone() + renewed(&held, 0, 0).split_inclusive("}}").next().unwrap_or_default();
+    for alive in [late, alone, waiting.clone() + &held, waiting.clone()] {
+        assert_eq!(cause(&alive)[1], needed, "{alive}");
+    }
+    // Nobody waits for it.
+    let pod = own_pod(&[("db-root", "claim")]);
+    let pod = pod.replace("v1:", "v0:");
+    let waits = [waiting.replace("\"true\"", "\"false\""), waiting.clone() + &pod];
+    for waits in waits {
+        let told = cause(&(waits + &renewed(&held, 0, 76)));
+        assert!(!told[1].contains("no controller acts"), "{told:?}");
+    }
+}
+
+/// Who is served is fine as soon as the pod has gone, which the controller has to delete.
+#[test]
+fn a_pod_that_nobody_takes_away_is_told() {
+    let served = vm("ns", "db", true)
+        .replace(
+            "\"spec\":{\"storageClassName\"",
+            "\"spec\":{\"volumeName\":\"pv\",\"storageClassName\"",
+        )
+        .replace("\"Pending\"", "\"Bound\"")
+        .replace("\"WaitForFirstConsumer\"}}", "\"Succeeded\"}}");
+    let pod = own_pod(&[("db-root", "claim")]);
+    let lease = lease(&Policy::default().marks(), "pod-a");
+    let found = |lease: String| {
+        let found = told(&(served.clone() + &pod + &lease), "vm/db");
+        let words = found.text.split_whitespace().collect::<Vec<_>>().join(" ");
+        (found.code, words.contains("no controller acts"))
+    };
+    assert_eq!(found(renewed(&lease, 0, 600)), (1, true));
+    assert_eq!(found(renewed(&lease, 590, 600)), (0, false));
+}
+
 /// It may be the only one of several installations in one file.
 #[test]
 fn the_lease_of_the_controllers_own_namespace_counts() {

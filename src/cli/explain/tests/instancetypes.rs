@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::memory::Expanding;
+use crate::reason::Reason;
 
 /// As [`vm`], with an instancetype.
 fn picky() -> String {
@@ -64,6 +65,45 @@ fn nobody_who_was_not_asked_is_the_cause() {
     assert_eq!(json_of(&(picky() + &no_such), "vm/db -o json")["message"], words);
     // What can be told from here is no matter of words.
     assert_eq!(cause(&scene(&(vm("ns", "db", true) + &no_such))), "FirstConsumerNeeded");
+}
+
+/// In the words of KubeVirt, from which only the controller or who asks it hears.
+#[test]
+fn an_instancetype_that_does_not_exist_is_named() {
+    let words = "Internal error occurred: virtualmachineclusterinstancetypes.instancetype.kubevirt.io \"small\" not found (HTTP 500)";
+    let note = format!("{}: {words}", Reason::ExpansionPending.text());
+    let said = event("FirstConsumerWaiting", "ExpansionPending", &note, 20);
+    let found = |text: &str| {
+        let found = json_of(text, "vm/db -o json");
+        ["action", "reason", "message", "next"].map(|field| found[field].as_str().unwrap_or_default().to_owned())
+    };
+    let next = "create virtualmachineclusterinstancetype/small, or name another: kubectl edit vm/db -n ns";
+    let expected = ["Wait", "ExpansionPending", &*note, next];
+    assert_eq!(found(&(picky() + &said)), expected);
+    assert_eq!(cause(&scene(&(picky() + &said))), "ExpansionPending");
+    let asked = asked(&picky(), Expanding::Unanswered(words.into()));
+    let text = explain(&asked, &asked.subjects(), &flags("vm/db"), false, at(600)).text;
+    assert!(
+        text.contains("create virtualmachineclusterinstancetype/small,"),
+        "{text}"
+    );
+    // What speaks of a disk says nothing of the instancetype, and another reason for silence is no missing object.
+    let stuck = event("DiskStuck", "ExpansionPending", "no space", 30);
+    assert_eq!(found(&(picky() + &said + &stuck)), expected);
+    let away = said.replace("not found", "is slow");
+    assert!(found(&(picky() + &away))[3].contains("{.spec.instancetype}"));
+    // Who needs no expansion any more is not held by it.
+    assert_eq!(found(&(vm("ns", "db", true) + &said))[1], "FirstConsumerNeeded");
+    let of_kind = |fields: &str| {
+        let text = picky().replace("{\"name\":\"small\"}", fields);
+        let (index, _) = files_of(&text);
+        index.vm(&Key::new("ns", "db")).expect("a VM").expansion_sources()
+    };
+    let own = |resource: &str, name: &str| vec![(resource.to_owned(), name.to_owned())];
+    for kind in ["VirtualMachineInstancetype", "virtualmachineinstancetypes"] {
+        let fields = format!("{{\"kind\":\"{kind}\",\"name\":\"own\"}}");
+        assert_eq!(of_kind(&fields), own("virtualmachineinstancetype", "own"));
+    }
 }
 
 #[test]
