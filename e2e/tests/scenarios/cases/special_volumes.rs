@@ -149,18 +149,20 @@ pub async fn c58_a_disk_that_can_never_be_filled() -> Result<()> {
     Ok(())
 }
 
+/// A VM with the disk `d1` and another, which waits.
+async fn beside_d1(scene: &ByHand) -> Result<()> {
+    scene.disk("d2", "WaitForFirstConsumer", &json!({})).await?;
+    let vm = Vm::halted("db").existing_disk("d1").existing_disk("d2");
+    scene.create(vm.provision("true").object()).await.map(drop)
+}
+
 /// A disk is bound and about to be filled, which our pod would block: the new disk waits until it is, and then has its
 /// pod. (No Event says so: it passes by itself, and `explain` has it.)
 pub async fn c55_a_disk_is_about_to_be_filled() -> Result<()> {
     let scene = ByHand::new().await?;
     scene.disk("d1", "ImportScheduled", &json!({})).await?;
     scene.bind("d1", "node-2").await?;
-    scene.disk("d2", "WaitForFirstConsumer", &json!({})).await?;
-    let vm = Vm::halted("db")
-        .existing_disk("d1")
-        .existing_disk("d2")
-        .provision("true");
-    scene.create(vm.object()).await?;
+    beside_d1(&scene).await?;
     scene.wait_reason("SiblingImporting").await?;
     scene.advance(Duration::from_mins(10)).await;
     ensure!(scene.made() == 0);
@@ -176,12 +178,7 @@ pub async fn c55_a_disk_is_being_filled() -> Result<()> {
     scene.disk("d1", "ImportInProgress", &json!({})).await?;
     scene.bind("d1", "node-2").await?;
     scene.worker("d1", &json!({})).await?;
-    scene.disk("d2", "WaitForFirstConsumer", &json!({})).await?;
-    let vm = Vm::halted("db")
-        .existing_disk("d1")
-        .existing_disk("d2")
-        .provision("true");
-    scene.create(vm.object()).await?;
+    beside_d1(&scene).await?;
     ensure!(scene.wait_node("d2").await? == "node-2");
     ensure!(listed(&scene.made_pods()[0]) == ["d1", "d2"]);
     Ok(())
