@@ -92,10 +92,12 @@ impl Worker {
         self.take_leave(&observed, now);
         let leads = self.leadership.leads();
         let again = leads.then(|| {
-            let again = said.as_ref().map(|_| again(now));
-            said.into_iter().for_each(|announcement| self.announce(announcement));
+            let said = said.map(|announcement| {
+                self.announce(announcement);
+                again(now)
+            });
             let stuck = self.tell_stuck(&diagnosis, &decision, &observed, now);
-            again.into_iter().chain(stuck).min()
+            said.into_iter().chain(stuck).min()
         });
         let wake_at = [decision.wake_at, diagnosis.wake_at, again.flatten()];
         self.wake(subject, wake_at.into_iter().flatten().min(), now);
