@@ -75,6 +75,43 @@ async fn an_unschedulable_pod_is_told_of_once_in_ten_minutes() -> Result<()> {
     })
 }
 
+/// The counts of our Events on a VM after an hour and a half in which nothing has happened. The API server forgets them
+/// after an hour: what lasts is said again in between, on the same Event.
+async fn counts_in_ninety_minutes(vm: Vm, told: &str) -> Result<Vec<(String, i64)>> {
+    let scene = Scene::new(Options::default()).await?;
+    scene.create(vm.object()).await?;
+    scene.wait_event(told, "").await?;
+    scene.advance(Duration::from_mins(95)).await;
+    let events = scene.events_on("db").into_iter();
+    let written = scene.calls().filter(|call| call.resource == "events").len();
+    let counts: Vec<(String, i64)> = events.map(|(reason, _, count)| (reason, count)).collect();
+    let counted: i64 = counts.iter().map(|(_, count)| count).sum();
+    ensure!(written == usize::try_from(counted)?, "{counts:?} in {written} requests");
+    Ok(counts)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_waits_is_told_of_again_every_half_an_hour() -> Result<()> {
+    let counts = counts_in_ninety_minutes(misplaced("db"), "FirstConsumerWaiting").await?;
+    let expected = [("FirstConsumerCreated", 1), ("FirstConsumerWaiting", 4)];
+    ensure!(
+        counts == expected.map(|(reason, count)| (reason.to_owned(), count)),
+        "{counts:?}"
+    );
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stuck_disk_is_told_of_again_every_half_an_hour() -> Result<()> {
+    let vm = Vm::halted("db")
+        .disk("db-root", LOCAL_PATH)
+        .plain_claim("nowhere")
+        .provision("true");
+    let counts = counts_in_ninety_minutes(vm, "DiskStuck").await?;
+    ensure!(counts == [("DiskStuck".to_owned(), 4)], "{counts:?}");
+    Ok(())
+}
+
 /// A webhook that takes its time: a pod that has to go does not wait for those that are to come.
 #[tokio::test(start_paused = true)]
 async fn a_delete_does_not_queue_behind_slow_creates() -> Result<()> {

@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::Scene;
 use super::decided::{Decided, decided};
 use super::scheduler::BY_NODE;
-use crate::api::{ClaimPhase, DataVolumePhase, Pod, Scheduled, View as _, VirtualMachineInstance, VmiPhase};
+use crate::api::{CdiConfig, ClaimPhase, DataVolumePhase, Pod, Scheduled, View as _, VirtualMachineInstance, VmiPhase};
 use crate::claim::Path;
 use crate::decide::Decision;
 use crate::diagnose::{self, Diagnosis, Finding, diagnose};
@@ -209,6 +209,15 @@ impl Account {
             pods: pods(scene, &observed),
             diagnosis: diagnosis.findings.iter().map(Wrong::of).collect(),
         }
+    }
+}
+
+impl Account {
+    /// Whether objects that are read beside what is watched, by their plural, might tell more: Events of whoever waits, of
+    /// CDI's configuration whether it binds disks itself.
+    pub(super) fn needs(&self, plural: &str) -> bool {
+        let by_cdi = || self.disks.iter().any(|disk| disk.data_volume.is_some());
+        !self.fine && (plural != CdiConfig::PLURAL || by_cdi())
     }
 }
 
