@@ -104,8 +104,8 @@ pub struct Disk {
     pub claim: Option<Claim>,
     /// Phase of the DataVolume, whether or not its claim exists.
     pub data_volume: Option<DataVolumePhase>,
-    /// What CDI says of a DataVolume that is not filled.
-    pub data_volume_words: Option<Arc<str>>,
+    /// What CDI says of a DataVolume that is not filled: its condition `Running`, where that is not met.
+    pub data_volume_words: Option<String>,
     /// Whether the DataVolume is being deleted.
     pub data_volume_terminating: bool,
     /// Whether a live worker pod is controlled by the claim.

@@ -9,7 +9,7 @@ use std::fmt;
 
 pub use next::{KEPT_APART, WATCH_NAMESPACE, Whom};
 pub use refused::quota;
-pub use trouble::Trouble;
+pub use trouble::{Known, Stuck, Trouble};
 
 /// Why a decision is what it is. The names are stable: events, metrics and tests use them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -108,8 +108,10 @@ impl Reason {
             Self::MigrationTarget => "the VM waits for a migration from another cluster",
             Self::ClaimMissing => "a disk's claim does not exist yet",
             Self::ClaimLost => "a disk's claim has lost its volume",
-            Self::SiblingBinding => "another disk of the VM is being placed by somebody else",
-            Self::SiblingImporting => "another disk of the VM is about to be filled, which a pod of ours would block",
+            Self::SiblingBinding => "a disk is being placed by somebody else",
+            Self::SiblingImporting => {
+                "CDI's pod that fills a bound disk is not there yet, and a pod of ours would block it"
+            }
             Self::ClaimInUse => "another pod holds a ReadWriteOncePod disk",
             Self::SharedDiskServedElsewhere => "a disk is shared with another VM, which goes first",
             Self::WaitingForPeer => "a VM that it must not run beside is getting its node (required anti-affinity)",
@@ -148,18 +150,17 @@ impl fmt::Display for Reason {
 /// Whether kubectl would take the command of a next step: names as `KIND/NAME` and bare kinds do not go together.
 #[cfg(test)]
 pub(crate) fn takes_command(next: &str) -> bool {
-    let Some((_, command)) = next.split_once("kubectl ") else {
-        return true;
+    let taken = |command: &str| {
+        let mut words = command.split(' ');
+        let verb = words.next().unwrap_or_default();
+        let objects: Vec<&str> = words.take_while(|word| !word.starts_with('-')).collect();
+        !matches!(verb, "get" | "describe" | "delete" | "edit")
+            || objects.iter().all(|word| word.contains('/'))
+            || objects.len() == 1
     };
-    let mut words = command.split(' ');
-    if !words
-        .next()
-        .is_some_and(|verb| matches!(verb, "get" | "describe" | "delete" | "edit"))
-    {
-        return true;
-    }
-    let objects: Vec<&str> = words.take_while(|word| !word.starts_with('-')).collect();
-    objects.iter().all(|word| word.contains('/')) || objects.len() == 1
+    // A command in parentheses ends with them.
+    let mut commands = next.split("kubectl ").skip(1);
+    commands.all(|command| taken(command.split(')').next().unwrap_or_default()))
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ pub struct Event {
     pub reason: Arc<str>,
     /// What has happened, for a person.
     pub message: Arc<str>,
+    r#type: Arc<str>,
     reporting_component: Option<Arc<str>>,
     first_timestamp: Option<Timestamp>,
     last_timestamp: Option<Timestamp>,
@@ -65,6 +66,12 @@ impl Event {
     pub fn last(&self) -> Option<Timestamp> {
         let series = self.series.as_ref().and_then(|series| series.last_observed_time);
         series.or(self.last_timestamp).or(self.time)
+    }
+
+    /// Whether it is of type `Warning`.
+    #[must_use]
+    pub fn warns(&self) -> bool {
+        &*self.r#type == "Warning"
     }
 
     /// Who says so.

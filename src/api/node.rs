@@ -71,10 +71,17 @@ const DROPPED_LABELS: [&str; 4] = [
     "hyperv.node.kubevirt.io/",
 ];
 
+impl Node {
+    /// Whether this label of a node is kept.
+    #[must_use]
+    pub fn keeps_label(key: &str) -> bool {
+        !DROPPED_LABELS.iter().any(|prefix| key.starts_with(prefix))
+    }
+}
+
 fn metadata<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Meta, D::Error> {
     let mut meta = Meta::deserialize(deserializer)?;
-    meta.labels
-        .retain(|key, _| !DROPPED_LABELS.iter().any(|prefix| key.starts_with(prefix)));
+    meta.labels.retain(|key, _| Node::keeps_label(key));
     Ok(meta)
 }
 

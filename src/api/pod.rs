@@ -5,7 +5,14 @@ use std::sync::Arc;
 use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Deserializer};
 
-use super::{Condition, Meta, view};
+use super::selector::{Affinity, NodeNeeds};
+use super::{Condition, Meta, Strings, view};
+
+/// How the scheduler says that a node is not one that the pod asks for (kube-scheduler `nodeaffinity/node_affinity.go`).
+pub const BY_NODE: &str = "didn't match Pod's node affinity/selector";
+
+/// How it says that the pod does not tolerate a node's taint (kube-scheduler `tainttoleration/taint_toleration.go`).
+pub const BY_TAINT: &str = "had untolerated taint";
 
 /// A Pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -18,12 +25,41 @@ pub struct Pod {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(from = "WholeSpec")]
 struct Spec {
     node_name: Option<Arc<str>>,
     scheduler_name: Option<Arc<str>>,
     scheduling_gates: Vec<Gate>,
     volumes: Vec<Volume>,
+    needs: Option<Box<NodeNeeds>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct WholeSpec {
+    node_name: Option<Arc<str>>,
+    scheduler_name: Option<Arc<str>>,
+    scheduling_gates: Vec<Gate>,
+    volumes: Vec<Volume>,
+    node_selector: Strings,
+    affinity: Affinity,
+}
+
+/// What a pod asks of its node is of no use once it has one, and most pods have.
+impl From<WholeSpec> for Spec {
+    fn from(spec: WholeSpec) -> Self {
+        let needs = NodeNeeds {
+            node_selector: spec.node_selector,
+            affinity: spec.affinity,
+        };
+        Self {
+            needs: spec.node_name.is_none().then(|| Box::new(needs)),
+            node_name: spec.node_name,
+            scheduler_name: spec.scheduler_name,
+            scheduling_gates: spec.scheduling_gates,
+            volumes: spec.volumes,
+        }
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -224,6 +260,12 @@ impl Pod {
     fn gates(&self) -> Arc<str> {
         let names: Vec<&str> = self.spec.scheduling_gates.iter().map(|gate| &*gate.name).collect();
         names.join(", ").into()
+    }
+
+    /// What it asks of its node, as long as it has none.
+    #[must_use]
+    pub fn needs(&self) -> Option<&NodeNeeds> {
+        self.spec.needs.as_deref()
     }
 
     /// Since when the scheduler has said what it says of the pod; the pod's creation, if it has said nothing.

@@ -1,5 +1,6 @@
 //! Selectors of labels and nodes, and the terms of pod anti-affinity that use them.
 
+use std::fmt;
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -83,6 +84,43 @@ impl Requirement {
     }
 }
 
+impl Requirement {
+    /// What holds where this does not; of an order or an unknown operator it is this one.
+    #[must_use]
+    pub fn opposite(&self) -> Self {
+        let operator = match self.operator {
+            Operator::In => Operator::NotIn,
+            Operator::NotIn => Operator::In,
+            Operator::Exists => Operator::DoesNotExist,
+            Operator::DoesNotExist => Operator::Exists,
+            other => other,
+        };
+        Self {
+            operator,
+            ..self.clone()
+        }
+    }
+}
+
+/// As kubectl takes it: `zone=b`, `zone in (a, b)`, `!zone`.
+impl fmt::Display for Requirement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key = &self.key;
+        let values = self.values.join(", ");
+        match (self.operator, self.values.len()) {
+            (Operator::In, 1) => write!(f, "{key}={values}"),
+            (Operator::In, _) => write!(f, "{key} in ({values})"),
+            (Operator::NotIn, 1) => write!(f, "{key}!={values}"),
+            (Operator::NotIn, _) => write!(f, "{key} notin ({values})"),
+            (Operator::Exists, _) => write!(f, "{key}"),
+            (Operator::DoesNotExist, _) => write!(f, "!{key}"),
+            (Operator::Gt, _) => write!(f, "{key}>{values}"),
+            (Operator::Lt, _) => write!(f, "{key}<{values}"),
+            (Operator::Unknown, _) => write!(f, "{key}, by an unknown operator"),
+        }
+    }
+}
+
 /// One of several alternatives of a node selector.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -102,6 +140,44 @@ impl NodeSelectorTerm {
         !empty
             && self.match_expressions.iter().all(label)
             && self.match_fields.iter().all(|field| field.holds(Some(name)))
+    }
+}
+
+/// What a pod or a VMI asks of its node: the fields of its spec that say so.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NodeNeeds {
+    /// Labels with their values.
+    pub node_selector: Strings,
+    /// Holds the required node affinity.
+    pub(super) affinity: Affinity,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Affinity {
+    node_affinity: NodeAffinity,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+struct NodeAffinity {
+    #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution")]
+    required: Option<NodeSelector>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct NodeSelector {
+    node_selector_terms: Vec<NodeSelectorTerm>,
+}
+
+impl NodeNeeds {
+    /// The terms of the required node affinity, one of which is enough; `None` if there is none.
+    #[must_use]
+    pub fn terms(&self) -> Option<&[NodeSelectorTerm]> {
+        let required = self.affinity.node_affinity.required.as_ref()?;
+        Some(&required.node_selector_terms)
     }
 }
 

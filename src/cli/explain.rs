@@ -1,8 +1,10 @@
 //! `first-consumer explain`: what a VM's disks wait for, from a cluster or from files; one cause and one next step.
 
 mod account;
+mod cause;
 mod controller;
 mod decided;
+mod filling;
 mod scheduler;
 #[cfg(test)]
 mod tests;

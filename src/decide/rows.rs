@@ -99,9 +99,13 @@ fn foreign_consumer(case: &Case) -> Option<Decision> {
 fn data_volume_failed(case: &Case) -> Option<Decision> {
     let failed = |disk: &&Disk| disk.data_volume == Some(DataVolumePhase::Failed);
     let disk = case.observed.disks.iter().find(failed)?;
-    let words = disk.data_volume_words.iter().filter(|words| !words.is_empty());
-    let about: Vec<&str> = [&*disk.name].into_iter().chain(words.map(|words| &**words)).collect();
-    Some(none(Reason::DataVolumeFailed, &about.join(", ")))
+    Some(none(Reason::DataVolumeFailed, &with_words(disk)))
+}
+
+/// A disk, and what CDI says of it.
+fn with_words(disk: &Disk) -> String {
+    let words = disk.data_volume_words.as_ref();
+    words.map_or_else(|| disk.name.to_string(), |words| format!("{}, {words}", disk.name))
 }
 
 /// 7: no claim needs a consumer, and a pod that is there has done its work.
@@ -185,7 +189,7 @@ fn sibling_importing(case: &Case) -> Option<Decision> {
         .disks
         .iter()
         .find(awaits)
-        .map(|disk| wait(Reason::SiblingImporting, &disk.name))
+        .map(|disk| wait(Reason::SiblingImporting, &with_words(disk)))
 }
 
 /// 10: one pod at a time, and it is another's turn.

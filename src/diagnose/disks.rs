@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use k8s_openapi::jiff::Timestamp;
+
 use super::{Case, Since, Suspicion};
 use crate::api::{ClaimPhase, DataVolume, DataVolumePhase, Event, PersistentVolumeClaim, View as _};
 use crate::claim::{Claim, Path};
 use crate::name::Key;
 use crate::observe::Disk;
-use crate::reason::{Trouble, quota};
+use crate::reason::{Known, Trouble, quota};
 
 /// How long an answer may take that usually comes within a second.
 pub(super) const SHORT: u64 = 10;
@@ -118,9 +120,21 @@ pub(super) fn source_missing(case: &Case, disk: &Disk) -> Option<Suspicion> {
     let source = source?;
     let known = source.namespace == key.namespace || case.index.knows_claims_of(&source.namespace);
     // Whoever waits for a consumer of its own is nobody's work; anything else may be on its way.
-    let (what, grace) = match case.index.claim(&source).map(|claim| case.index.read_claim(claim)) {
+    let mut users = case.index.subjects_of_claim(&source);
+    let used = users.any(|subject| *subject != case.observed.subject);
+    let read = case.index.claim(&source).map(|claim| case.index.read_claim(claim));
+    let way = match read.as_ref().filter(|claim| claim.needs) {
+        Some(_) if used => Known::UsedByVm,
+        Some(_) => Known::UsedByNobody,
+        None => Known::Nothing,
+    };
+    let (what, grace) = match read {
         None if known => ("does not exist".to_owned(), MINUTE),
-        Some(claim) if claim.needs => ("waits for a first consumer itself".to_owned(), SHORT),
+        Some(claim) if claim.needs && used => ("waits for a first consumer itself".to_owned(), SHORT),
+        Some(claim) if claim.needs => (
+            "waits for a first consumer itself, and no other VM uses it".to_owned(),
+            SHORT,
+        ),
         Some(claim) if claim.phase == ClaimPhase::Pending => ("has no volume yet".to_owned(), MINUTE),
         Some(Claim {
             data_volume: Some(controller),
@@ -133,7 +147,8 @@ pub(super) fn source_missing(case: &Case, disk: &Disk) -> Option<Suspicion> {
     };
     let about = format!("pvc/{} in {} {what}", source.name, source.namespace);
     let since = Since::Told(data_volume.meta().creation_timestamp);
-    Some(Suspicion::of(Trouble::SourceMissing, &disk.name, about, object).lasting(since, grace))
+    let suspicion = Suspicion::of(Trouble::SourceMissing, &disk.name, about, object).knowing(way);
+    Some(suspicion.lasting(since, grace))
 }
 
 /// The provisioner has said so in an Event on the claim, whose words CDI copies to the claim that it fills
@@ -237,6 +252,35 @@ pub(super) fn population_refused(case: &Case, disk: &Disk) -> Option<Suspicion> 
     Some(suspicion.lasting(Since::Seen(object.meta().creation_timestamp), MINUTE))
 }
 
+/// The claim was to be filled through another one, and is bound before that has begun: it has taken a volume that was
+/// there, or its provisioner does not look at `dataSourceRef` (CDI reference, sections 8 and 9). CDI waits for ever.
+pub(super) fn not_populated(case: &Case, disk: &Disk) -> Option<Suspicion> {
+    let claim = disk.claim.as_ref().filter(|claim| !claim.terminating)?;
+    let object = case.index.claim(&case.key(disk))?;
+    let waits = claim.data_volume.as_ref()?.phase == DataVolumePhase::PendingPopulation;
+    // Of somebody else's populator CDI only sees that the claim is bound.
+    let by_cdi = object
+        .spec
+        .data_source_ref
+        .as_ref()
+        .is_some_and(|source| !source.foreign());
+    let begun = case.index.prime_claim(&case.key(disk), &claim.uid).is_some();
+    if claim.phase != ClaimPhase::Bound || !waits || !by_cdi || begun {
+        return None;
+    }
+    let volume = object.spec.volume_name.as_deref()?;
+    let about = format!("{} is bound to {volume}", disk.name);
+    let suspicion = Suspicion::of(Trouble::NotPopulated, &disk.name, about, volume);
+    Some(suspicion.lasting(Since::Seen(bound_after(case, object)), MINUTE))
+}
+
+/// When a bound claim was bound, at the earliest.
+pub(super) fn bound_after(case: &Case, claim: &PersistentVolumeClaim) -> Option<Timestamp> {
+    let volume = case.index.volume(claim.spec.volume_name.as_deref()?);
+    let created = volume.and_then(|volume| volume.meta().creation_timestamp);
+    created.max(claim.meta().creation_timestamp)
+}
+
 const SAVING: &str = "Error saving claim: ";
 
 /// The disk's claim, as it was read and as it is, while it is not bound and nothing is being deleted.
@@ -257,6 +301,6 @@ fn provisioned<'a>(case: &'a Case, disk: &'a Disk) -> Option<&'a Arc<PersistentV
 }
 
 /// The latest of some Events.
-fn newest<'a>(events: impl Iterator<Item = &'a Event>) -> Option<&'a Event> {
+pub(super) fn newest<'a>(events: impl Iterator<Item = &'a Event>) -> Option<&'a Event> {
     events.max_by_key(|event| event.last())
 }

@@ -6,6 +6,7 @@ mod disks;
 mod places;
 #[cfg(test)]
 mod tests;
+mod wishes;
 mod workers;
 
 use std::sync::Arc;
@@ -19,9 +20,9 @@ use crate::lifecycle::State;
 use crate::memory::{Onsets, Topic};
 use crate::name::Key;
 use crate::observe::{Disk, Observed};
-use crate::reason::{Reason, Trouble};
+use crate::reason::{Known, Reason, Stuck, Trouble};
 
-pub use places::node_wishes;
+pub use wishes::{Lack, NodeWishes};
 
 /// How long a claim may be missing before somebody is told.
 const MISSING_FOR: Duration = Duration::from_mins(1);
@@ -35,8 +36,11 @@ pub struct Finding {
     pub disk: Arc<str>,
     /// What it speaks of: names, and the words of whoever knows.
     pub about: String,
-    /// The name of what is in the way ([`Trouble::next`]).
+    /// The name of what is in the way ([`Stuck::object`]).
     object: String,
+    known: Known,
+    /// If it is about the VM, the claims that it is about all the same.
+    others: Vec<Arc<str>>,
 }
 
 impl Finding {
@@ -49,10 +53,10 @@ impl Finding {
         }
     }
 
-    /// What a person can do about it.
-    #[must_use]
-    pub fn next(&self, namespace: &str) -> String {
-        self.trouble.next(namespace, &self.disk, &self.object)
+    /// The claims of the disks that it is about.
+    fn disks(&self) -> impl Iterator<Item = &str> {
+        let one = Some(&*self.disk).filter(|disk| !disk.is_empty());
+        one.into_iter().chain(self.others.iter().map(AsRef::as_ref))
     }
 }
 
@@ -73,6 +77,22 @@ impl Diagnosis {
     #[must_use]
     pub fn cause(&self, decision: Reason) -> Option<&Finding> {
         self.findings.first().filter(|_| decision != Reason::DiskDeleted)
+    }
+
+    /// What a person can do about a finding, for all disks of which the same is true.
+    #[must_use]
+    pub fn next(&self, finding: &Finding, namespace: &str) -> String {
+        let Finding {
+            trouble, object, known, ..
+        } = finding;
+        let same = |other: &&Finding| (&other.trouble, &other.object, &other.known) == (trouble, object, known);
+        let disks = self.findings.iter().filter(same).flat_map(Finding::disks);
+        trouble.next(Stuck {
+            namespace,
+            disks: &disks.collect::<Vec<_>>(),
+            object,
+            known: *known,
+        })
     }
 
     /// Whether something has lasted too long; if not yet, it is looked at again in time. Unknown is long enough.
@@ -123,7 +143,7 @@ type OfDisk = fn(&Case, &Disk) -> Option<Suspicion>;
 type OfSubject = fn(&Case) -> Option<Suspicion>;
 
 /// Of a disk the first that speaks counts.
-const OF_DISKS: [OfDisk; 16] = [
+const OF_DISKS: [OfDisk; 19] = [
     disks::cdi_missing,
     disks::storage_class_missing,
     disks::claim_refused,
@@ -135,11 +155,14 @@ const OF_DISKS: [OfDisk; 16] = [
     disks::node_given_back,
     disks::populator_silent,
     disks::population_refused,
+    disks::not_populated,
     workers::worker_refused,
     workers::launcher_blocks_import,
     workers::worker_unschedulable,
     workers::worker_failing,
+    workers::worker_not_starting,
     workers::gate_off,
+    workers::worker_missing,
 ];
 
 const OF_SUBJECTS: [OfSubject; 7] = [
@@ -239,10 +262,24 @@ impl Suspicion {
                 disk: disk.into(),
                 about: about.into(),
                 object: object.into(),
+                known: Known::Nothing,
+                others: Vec::new(),
             },
             since: Since::Always,
             grace: Duration::ZERO,
         }
+    }
+
+    /// With what else decides what can be done.
+    fn knowing(mut self, known: Known) -> Self {
+        self.finding.known = known;
+        self
+    }
+
+    /// About the VM, because of these disks.
+    fn beside(mut self, disks: Vec<Arc<str>>) -> Self {
+        self.finding.others = disks;
+        self
     }
 
     /// A pod gets no node, for so many seconds: with the scheduler's words, or what it is not even shown for.

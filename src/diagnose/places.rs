@@ -1,18 +1,16 @@
 //! What may be wrong about where a disk, a pod or the VM is or shall be.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use serde::Deserialize;
-
+use super::wishes::NodeWishes;
 use super::{Case, Since, Suspicion};
-use crate::api::{ClaimPhase, DataVolumePhase, HOSTNAME, Node, NodeSelectorTerm, Pod, Scheduled, Strings, View as _};
+use crate::api::{ClaimPhase, DataVolumePhase, HOSTNAME, Node, Pod, Scheduled, View as _};
 use crate::claim::Claim;
-use crate::index::Index;
-use crate::name::{Key, a_few, pod_name};
+use crate::name::{a_few, pod_name};
 use crate::observe::Disk;
 use crate::pod::Owner;
-use crate::reason::Trouble;
+use crate::reason::{Known, Trouble};
 
 /// How long a node may be away, a launcher unschedulable, or a scheduler silent.
 const HALF_MINUTE: u64 = 30;
@@ -43,8 +41,13 @@ pub(super) fn selected_node_missing(case: &Case, disk: &Disk) -> Option<Suspicio
         }
         ClaimPhase::Bound | ClaimPhase::Lost => return None,
     };
+    let known = match (claim.phase, &claim.data_volume) {
+        (ClaimPhase::Bound, None) => Known::HoldsData,
+        (ClaimPhase::Bound, Some(controller)) if controller.phase == DataVolumePhase::Succeeded => Known::HoldsData,
+        _ => Known::Nothing,
+    };
     let missing = case.index.node(&node).is_none();
-    missing.then(|| Suspicion::of(Trouble::SelectedNodeMissing, &disk.name, about, &*node))
+    missing.then(|| Suspicion::of(Trouble::SelectedNodeMissing, &disk.name, about, &*node).knowing(known))
 }
 
 /// The kubelet of a pending claim's node, or of every node that reaches a bound and unfilled claim's volume, has not
@@ -136,7 +139,7 @@ pub(super) fn disks_conflict(case: &Case) -> Option<Suspicion> {
 /// of processors are not kept.
 pub(super) fn bound_where_vm_cannot_run(case: &Case) -> Option<Suspicion> {
     let template = case.index.template(&case.observed.subject)?;
-    let wishes = NodeWishes::read(&template.spec.json)?;
+    let wishes = NodeWishes::of_spec(&template.spec.json)?;
     let placed = placed(case)?;
     let common = common(&placed);
     if common.is_empty() || common.iter().any(|node| wishes.take(node)) {
@@ -145,9 +148,10 @@ pub(super) fn bound_where_vm_cannot_run(case: &Case) -> Option<Suspicion> {
     let disks: Vec<&str> = placed.iter().map(|(claim, _)| &*claim.name).collect();
     let nodes: Vec<&Arc<Node>> = common.into_iter().collect();
     let about = format!(
-        "{} on {}, and the VM asks for {wishes}",
+        "{} on {}, and the VM asks for {}",
         disks.join(", "),
-        named(&nodes)
+        named(&nodes),
+        wishes.unmet(&nodes)
     );
     let kind = case.observed.owner.as_ref().map_or("vmi", Owner::word);
     let object = format!("{kind}/{}", case.observed.subject.name);
@@ -243,74 +247,4 @@ fn common<'a>(placed: &[Placed<'a>]) -> Vec<&'a Arc<Node>> {
 fn named(nodes: &[&Arc<Node>]) -> String {
     let names: BTreeSet<&str> = nodes.iter().map(|node| &*node.metadata.name).collect();
     a_few(&names, 3).unwrap_or_default()
-}
-
-/// What a subject asks of its node by `nodeSelector` and required node affinity, in words; `None` if nothing.
-#[must_use]
-pub fn node_wishes(index: &Index, subject: &Key) -> Option<String> {
-    let wishes = NodeWishes::read(&index.template(subject)?.spec.json)?.to_string();
-    Some(wishes).filter(|wishes| !wishes.is_empty())
-}
-
-/// What a VM itself asks of its node: `nodeSelector` and the required node affinity.
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct NodeWishes {
-    node_selector: BTreeMap<Arc<str>, Arc<str>>,
-    affinity: Affinity,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Affinity {
-    node_affinity: NodeAffinity,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct NodeAffinity {
-    required_during_scheduling_ignored_during_execution: Option<Required>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Required {
-    node_selector_terms: Vec<NodeSelectorTerm>,
-}
-
-impl NodeWishes {
-    /// Reads a VMI spec; `None` if it asks for nothing. Most do not, and are not parsed for it.
-    fn read(spec: &str) -> Option<Self> {
-        if !spec.contains("\"nodeSelector\"") && !spec.contains("\"nodeAffinity\"") {
-            return None;
-        }
-        serde_json::from_str(spec).ok()
-    }
-
-    fn take(&self, node: &Node) -> bool {
-        let labels: &Strings = &node.metadata.labels;
-        let has = |(key, value): (&Arc<str>, &Arc<str>)| labels.get(key) == Some(value);
-        let required = &self
-            .affinity
-            .node_affinity
-            .required_during_scheduling_ignored_during_execution;
-        let fits = |required: &Required| {
-            let mut terms = required.node_selector_terms.iter();
-            terms.any(|term| term.takes(&node.metadata.name, labels))
-        };
-        self.node_selector.iter().all(has) && required.as_ref().is_none_or(fits)
-    }
-}
-
-impl std::fmt::Display for NodeWishes {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let pairs = self.node_selector.iter().map(|(key, value)| format!("{key}={value}"));
-        let affinity = self
-            .affinity
-            .node_affinity
-            .required_during_scheduling_ignored_during_execution
-            .iter()
-            .map(|_| "its required node affinity".to_owned());
-        f.write_str(&pairs.chain(affinity).collect::<Vec<_>>().join(", "))
-    }
 }

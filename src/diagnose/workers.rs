@@ -2,12 +2,18 @@
 
 use std::sync::Arc;
 
-use super::disks::{MINUTE, SHORT, pending};
+use super::disks::{MINUTE, SHORT, bound_after, newest, pending};
 use super::{Case, Since, Suspicion, places};
-use crate::api::{DataVolumePhase, IMMEDIATE_BINDING, PersistentVolumeClaim, Pod, View as _};
+use crate::api::{
+    BY_NODE, BY_TAINT, ClaimPhase, DataVolumePhase, Event, IMMEDIATE_BINDING, PersistentVolumeClaim, Pod, PodPhase,
+    View as _,
+};
 use crate::claim::{Claim, Path};
 use crate::observe::Disk;
-use crate::reason::Trouble;
+use crate::reason::{Known, Trouble};
+
+/// How long a worker may take to come, and from its node to its first step: its image is pulled and its volume attached.
+const STARTING: u64 = 120;
 
 /// A worker that was started again so often will not come to an end by itself.
 const MANY_RESTARTS: u32 = 3;
@@ -44,10 +50,60 @@ pub(super) fn launcher_blocks_import(case: &Case, disk: &Disk) -> Option<Suspici
     Suspicion::unschedulable(Trouble::LauncherBlocksImport, &disk.name, pod, SHORT)
 }
 
-/// The scheduler says so of a live worker. At first that is usual: the scratch space comes after the pod.
+/// The claim that a worker writes into is bound, no pod uses it, and no worker comes: CDI does not run, or does not dare
+/// yet, because a pod has used the claim before (CDI reference 7.2). Between the stages of an import there is none.
+pub(super) fn worker_missing(case: &Case, disk: &Disk) -> Option<Suspicion> {
+    use DataVolumePhase::{
+        CloneFromSnapshotSourceInProgress, CsiCloneInProgress, Paused, PendingPopulation, PrepClaimInProgress,
+        RebindInProgress, SnapshotForSmartCloneInProgress,
+    };
+    let (claim, object) = unfilled(case, disk)?;
+    let without_pod = matches!(
+        claim.data_volume.as_ref()?.phase,
+        Paused
+            | PendingPopulation
+            | SnapshotForSmartCloneInProgress
+            | CloneFromSnapshotSourceInProgress
+            | CsiCloneInProgress
+            | PrepClaimInProgress
+            | RebindInProgress
+    );
+    let written = match claim.path {
+        Path::Legacy => Some(object),
+        Path::Populator => case.index.prime_claim(&case.key(disk), &claim.uid),
+    };
+    let written = written.filter(|claim| claim.phase() == ClaimPhase::Bound && !without_pod)?;
+    let used = case.index.pods_of_claim(&written.meta().key()).any(|pod| pod.live());
+    if used || workers(case, disk).next().is_some() {
+        return None;
+    }
+    let key = case.key(disk);
+    let told = newest(
+        case.events(PersistentVolumeClaim::KIND, &key, &claim.uid.0)
+            .filter(|event| event.warns()),
+    );
+    let words = told.map(|event| &*event.message);
+    let said = disk.data_volume_words.as_deref();
+    let about: Vec<&str> = [&*disk.name].into_iter().chain(said).chain(words).collect();
+    let whose = words.map_or("", |_| &*disk.name);
+    let suspicion = Suspicion::of(Trouble::WorkerMissing, &disk.name, about.join(", "), whose);
+    Some(suspicion.lasting(Since::Seen(bound_after(case, written)), STARTING))
+}
+
+/// The scheduler says so of a live worker. At first that is usual: the scratch space comes after the pod. A taint or a
+/// selector is a matter of what CDI asks for its workers.
 pub(super) fn worker_unschedulable(case: &Case, disk: &Disk) -> Option<Suspicion> {
     let mut live = workers(case, disk).filter(|pod| pod.live());
-    live.find_map(|pod| Suspicion::unschedulable(Trouble::WorkerUnschedulable, &disk.name, pod, SHORT))
+    let suspicion =
+        live.find_map(|pod| Suspicion::unschedulable(Trouble::WorkerUnschedulable, &disk.name, pod, SHORT))?;
+    let by_cdi = [BY_NODE, BY_TAINT]
+        .iter()
+        .any(|words| suspicion.finding.about.contains(words));
+    Some(if by_cdi {
+        suspicion.knowing(Known::PlacedByCdi)
+    } else {
+        suspicion
+    })
 }
 
 /// A worker's container cannot start or ends badly again and again, or the pod has failed as a whole; or the clone
@@ -99,6 +155,24 @@ fn ailment(pod: &Pod) -> Option<String> {
     )
 }
 
+/// A worker has a node, and none of its containers runs: its image or its volume does not come. The kubelet says why in
+/// an Event alone.
+pub(super) fn worker_not_starting(case: &Case, disk: &Disk) -> Option<Suspicion> {
+    let (pod, node) = workers(case, disk).find_map(|pod| {
+        let waits = pod.phase() == PodPhase::Pending;
+        Some((pod, pod.node().filter(|_| waits)?))
+    })?;
+    let meta = pod.meta();
+    let key = meta.key();
+    let words = newest(case.events(Pod::KIND, &key, &meta.uid.0).filter(|event| event.warns()));
+    let words = words
+        .map(|event: &Event| format!(": {}", event.message))
+        .unwrap_or_default();
+    let about = format!("pod {} on {node}{words}", meta.name);
+    let suspicion = Suspicion::of(Trouble::WorkerNotStarting, &disk.name, about, &*meta.name);
+    Some(suspicion.lasting(Since::Told(pod.scheduled_since()), STARTING))
+}
+
 /// A claim of a late class is neither waited for nor left to a consumer. On the legacy path its DataVolume stays
 /// `Pending` (CDI `datavolume/controller-base.go`: `shouldBeMarkedWaitForFirstConsumer`); on the populator path CDI has
 /// put the annotation on the claim that its DataVolume does not have (`common/util.go`:
@@ -134,8 +208,10 @@ pub(super) fn misplaced_by_gate(case: &Case) -> Option<Suspicion> {
             None => case.evidence.gate == Some(false),
         })
     };
-    let found = case.evidence.gate != Some(true) && case.observed.disks.iter().any(|disk| by_cdi(&disk));
-    found.then(|| Suspicion::of(Trouble::GateOff, "", misplaced.finding.about, ""))
+    let known_on = case.evidence.gate == Some(true);
+    let by_cdi = case.observed.disks.iter().filter(|disk| !known_on && by_cdi(disk));
+    let by_cdi: Vec<Arc<str>> = by_cdi.map(|disk| Arc::clone(&disk.name)).collect();
+    (!by_cdi.is_empty()).then(|| Suspicion::of(Trouble::GateOff, "", misplaced.finding.about, "").beside(by_cdi))
 }
 
 /// Whether a person has asked CDI not to wait.

@@ -27,7 +27,7 @@ fn disk(index: &Index, subject: &Key, volume: &Volume, name: &Arc<str>) -> Disk 
         names_data_volume: matches!(volume.kind, VolumeKind::DataVolume(_)),
         name: Arc::clone(name),
         data_volume: data_volume.map(|data_volume| data_volume.phase()),
-        data_volume_words: data_volume.and_then(|data_volume| data_volume.unmet("Running")?.message.clone()),
+        data_volume_words: data_volume.and_then(|data_volume| Some(data_volume.unmet("Running")?.words())),
         data_volume_terminating: data_volume.is_some_and(|data_volume| data_volume.meta().terminating()),
         worker: live().any(|pod| controlled(pod)),
         user: live()

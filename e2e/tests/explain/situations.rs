@@ -55,7 +55,7 @@ pub const SITUATIONS: &[Expected] = &[
         action: "None",
         reason: "NothingWaiting",
         diagnosis: "ProvisionerSilent",
-        names: &["nobody.example", "node-b2"],
+        names: &["nobody.example", "node-b2", "kubectl get pods -A"],
     },
     Expected {
         file: "disks-on-two-nodes",
@@ -174,7 +174,7 @@ pub const SITUATIONS: &[Expected] = &[
         action: "None",
         reason: "NothingWaiting",
         diagnosis: "SelectedNodeMissing",
-        names: &["bring node/mayfly back"],
+        names: &["bring node/mayfly back", "kubectl delete pvc/db-root pvc/db-data"],
     },
     Expected {
         file: "launcher-unschedulable",
@@ -273,7 +273,8 @@ pub const SITUATIONS: &[Expected] = &[
         diagnosis: "SourceMissing",
         names: &[
             "waits for a first consumer itself",
-            "kubectl describe pvc/golden dv/golden",
+            "and no other VM",
+            "kubectl annotate pvc/golden",
         ],
     },
     Expected {
@@ -300,7 +301,8 @@ pub const SITUATIONS: &[Expected] = &[
         diagnosis: "WorkerUnschedulable",
         names: &[
             "a taint that the pod does not tolerate",
-            "kubectl describe pod/importer-db-root",
+            "spec.workload",
+            "kubectl edit cdi",
         ],
     },
     Expected {
@@ -325,7 +327,11 @@ pub const SITUATIONS: &[Expected] = &[
         action: "None",
         reason: "NothingWaiting",
         diagnosis: "GateOff",
-        names: &["zone=mine", "spec.config.featureGates: kubectl edit cdi"],
+        names: &[
+            "zone=mine",
+            "spec.config.featureGates (kubectl edit cdi)",
+            "kubectl delete pvc/db-root",
+        ],
     },
     Expected {
         file: "cdi-missing",

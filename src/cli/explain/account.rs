@@ -4,18 +4,16 @@ use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;
 
 use super::Scene;
+use super::cause::cause;
 use super::decided::{Decided, decided};
-use super::scheduler::BY_NODE;
-use crate::api::{CdiConfig, ClaimPhase, DataVolumePhase, Pod, Scheduled, View as _, VirtualMachineInstance, VmiPhase};
+use super::filling::waits_for;
+use crate::api::{CdiConfig, DataVolumePhase, Pod, Scheduled, View as _, VirtualMachineInstance, VmiPhase};
 use crate::claim::Path;
-use crate::decide::Decision;
-use crate::diagnose::{self, Diagnosis, Finding, diagnose};
+use crate::diagnose::{Diagnosis, Finding, diagnose};
 use crate::lifecycle::State;
 use crate::name::{Key, pod_name};
 use crate::observe::{Disk, Observed};
 use crate::pod::Owner;
-use crate::policy;
-use crate::reason::{Reason, Trouble, Whom};
 
 /// What is to be said of one subject.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -111,101 +109,30 @@ pub struct DiskAccount {
 impl Account {
     /// What is to be said of a subject now.
     pub(super) fn of(scene: &Scene, subject: &Key, now: Timestamp) -> Self {
-        let Decided {
-            observed,
-            decision,
-            unasked,
-            due,
-        } = decided(scene, subject, now);
-        let diagnosis = diagnose(&scene.index, &observed, &scene.evidence, None, now);
-        let pod = pod_name(subject);
+        let decided = decided(scene, subject, now);
+        let diagnosis = diagnose(&scene.index, &decided.observed, &scene.evidence, None, now);
+        let cause = cause(scene, subject, &decided, &diagnosis);
+        let Decided { observed, decision, .. } = decided;
         let owner = observed.owner.as_ref();
-        let word = owner.map_or("vmi", Owner::word);
-        let whom = Whom {
-            namespace: &subject.namespace,
-            kind: word,
-            name: &subject.name,
-            started: scene.index.vmi(subject).is_some(),
-            pod: &pod,
-            controller: &scene.home,
-            whole: scene.index.unseen().is_empty(),
-        };
-        let (cause, message, next) = match diagnosis.cause(decision.reason) {
-            Some(finding) => (
-                finding.trouble.name(),
-                finding.message(),
-                finding.next(&subject.namespace),
-            ),
-            None => (
-                decision.reason.name(),
-                decision.message(),
-                unknown_source(scene, subject, &decision)
-                    .unwrap_or_else(|| decision.reason.next(whom, &decision.about)),
-            ),
-        };
-        // The verdict is on a pod that asks for what the VM does.
-        let of_vm = match diagnosis.cause(decision.reason) {
-            Some(finding) => finding.trouble == Trouble::LauncherUnschedulable,
-            None => decision.reason == Reason::Unschedulable,
-        };
-        let message = match diagnose::node_wishes(&scene.index, subject) {
-            Some(wishes) if of_vm && message.contains(BY_NODE) => format!("{message}; the VM asks for {wishes}"),
-            _ => message,
-        };
-        // The launcher is a consumer, too: it is fine as soon as it has a node.
-        let waits = decision.reason == Reason::LauncherPresent && observed.claims().any(|claim| claim.needs);
-        let held = observed.namespace_terminating.then(|| held(scene, subject)).flatten();
-        let idle = scene.controller.idle.as_ref();
-        let idle = idle.filter(|_| due && diagnosis.cause(decision.reason).is_none());
-        let unexpanded = unasked && decision.reason == Reason::FirstConsumerNeeded && diagnosis.findings.is_empty();
-        let (message, next) = match (unreadable(scene, subject), &held, idle) {
-            (_, None, Some(idle)) => (format!("{message}; no controller acts: {}", idle.words), idle.next()),
-            (Some(words), _, _) if decision.reason == Reason::NotAskedFor => {
-                (format!("{message}: {words}"), Reason::OptedOut.next(whom, ""))
-            }
-            (None, None, _) if waits && diagnosis.findings.is_empty() => (
-                format!("{message}, and a disk waits for the node that it gets"),
-                format!(
-                    "wait; if nothing comes: kubectl describe pods -l vm.kubevirt.io/name={} -n {}",
-                    subject.name, subject.namespace
-                ),
-            ),
-            (_, Some(words), _) => (
-                format!("its Namespace is being deleted, and something holds it: {words}"),
-                format!(
-                    "see what is left in it: kubectl describe namespace/{}",
-                    subject.namespace
-                ),
-            ),
-            (None, None, _) if unexpanded => (
-                format!("{message}; what its instancetype or preference adds is not known here"),
-                if scene.forbidden.contains(subject) {
-                    next
-                } else {
-                    let Whom { kind, name, .. } = whom;
-                    format!(
-                        "let virt-api tell it: kubectl first-consumer explain {kind}/{name} -n {}",
-                        subject.namespace
-                    )
-                },
-            ),
-            _ => (message, next),
-        };
         Self {
             namespace: subject.namespace.to_string(),
             name: subject.name.to_string(),
             kind: owner.map_or(VirtualMachineInstance::KIND, |owner| owner.kind),
-            word,
+            word: owner.map_or("vmi", Owner::word),
             state: format!("{:?}", observed.state),
             shown_state: shown_state(scene, subject, observed.state),
             action: format!("{:?}", decision.action),
             reason: decision.reason.name(),
-            message,
-            next,
+            message: cause.message,
+            next: cause.next,
             pod: own_pod(scene, &observed),
-            disks: observed.disks.iter().map(|disk| of_disk(disk, &diagnosis)).collect(),
-            cause,
-            fine: diagnosis.findings.is_empty() && decision.reason.fine() && held.is_none() && !waits && idle.is_none(),
+            disks: observed
+                .disks
+                .iter()
+                .map(|disk| of_disk(scene, &observed, disk, &diagnosis))
+                .collect(),
+            cause: cause.name,
+            fine: cause.fine,
             pods: pods(scene, &observed),
             diagnosis: diagnosis.findings.iter().map(Wrong::of).collect(),
         }
@@ -238,42 +165,6 @@ fn shown_state(scene: &Scene, subject: &Key, state: State) -> String {
         Some(phase @ (VmiPhase::Scheduling | VmiPhase::Scheduled)) => format!("{phase:?}"),
         _ => format!("{state:?}"),
     }
-}
-
-/// An opt-in annotation that counts as absent.
-fn unreadable(scene: &Scene, subject: &Key) -> Option<String> {
-    let vm = scene.index.vm(subject).map(|vm| vm.meta());
-    let namespace = scene
-        .index
-        .namespace(&subject.namespace)
-        .map(|namespace| namespace.meta());
-    let value = vm.into_iter().chain(namespace).find_map(policy::unreadable)?;
-    Some(format!(
-        "the annotation says {value:?}, which is neither \"true\" nor \"false\""
-    ))
-}
-
-/// What to do about an instancetype or preference that does not exist: virt-api then has Kubernetes' words.
-fn unknown_source(scene: &Scene, subject: &Key, decision: &Decision) -> Option<String> {
-    let vm = scene
-        .index
-        .vm(subject)
-        .filter(|_| decision.reason == Reason::ExpansionPending)?;
-    let unknown = |(resource, name): &(String, String)| {
-        let words = format!("{resource}s.instancetype.kubevirt.io \"{name}\" not found");
-        decision.about.contains(&words)
-    };
-    let (resource, name) = vm.expansion_sources().into_iter().find(unknown)?;
-    Some(format!(
-        "create {resource}/{name}, or name another: kubectl edit vm/{} -n {}",
-        subject.name, subject.namespace
-    ))
-}
-
-/// What keeps a Namespace that is being deleted.
-fn held(scene: &Scene, subject: &Key) -> Option<String> {
-    let namespace = scene.index.namespace(&subject.namespace)?;
-    namespace.held_by().map(str::to_owned)
 }
 
 fn own_pod(scene: &Scene, observed: &Observed) -> Option<OwnPod> {
@@ -314,7 +205,7 @@ fn of_pod(pod: &Pod) -> String {
     }
 }
 
-fn of_disk(disk: &Disk, diagnosis: &Diagnosis) -> DiskAccount {
+fn of_disk(scene: &Scene, observed: &Observed, disk: &Disk, diagnosis: &Diagnosis) -> DiskAccount {
     let claim = disk.claim.as_ref();
     let filled = claim.is_some_and(|claim| claim.data_volume.is_some());
     let mut findings = diagnosis.findings.iter();
@@ -335,28 +226,6 @@ fn of_disk(disk: &Disk, diagnosis: &Diagnosis) -> DiskAccount {
         },
         needs: claim.is_some_and(|claim| claim.needs),
         placed: claim.is_some_and(|claim| claim.placed),
-        message: finding.map_or_else(|| waits_for(disk), Finding::message),
-    }
-}
-
-/// What a disk waits for, if nothing is wrong with it.
-fn waits_for(disk: &Disk) -> String {
-    let Some(claim) = &disk.claim else {
-        return "has no claim yet".into();
-    };
-    let place = claim
-        .selected_node
-        .as_ref()
-        .map(|node| format!(" on {node}"))
-        .unwrap_or_default();
-    let done = matches!(disk.data_volume, None | Some(DataVolumePhase::Succeeded));
-    match claim.phase {
-        ClaimPhase::Lost => "has lost its volume".into(),
-        ClaimPhase::Bound if done => format!("is there{place}"),
-        ClaimPhase::Bound => format!("is bound{place} and not filled yet"),
-        ClaimPhase::Pending if claim.needs => "waits for its first consumer".into(),
-        ClaimPhase::Pending if claim.placed => format!("is being made{place}"),
-        ClaimPhase::Pending if claim.late && claim.data_volume.is_none() => "is placed with the others".into(),
-        ClaimPhase::Pending => "waits to be bound by somebody else".into(),
+        message: finding.map_or_else(|| waits_for(&scene.index, observed, disk), Finding::message),
     }
 }

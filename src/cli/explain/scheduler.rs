@@ -1,5 +1,7 @@
 //! The scheduler's verdict on a pod, in the words of somebody who runs VMs.
 
+use crate::api::{BY_NODE, BY_TAINT};
+
 /// A verdict taken apart: what stands before and behind it, and for how many nodes what is in the way.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Verdict<'a> {
@@ -10,9 +12,6 @@ pub(super) struct Verdict<'a> {
     /// What stands behind it.
     pub behind: &'a str,
 }
-
-/// How the scheduler says that a node is not one that the pod asks for (kube-scheduler `nodeaffinity/node_affinity.go`).
-pub(super) const BY_NODE: &str = "didn't match Pod's node affinity/selector";
 
 /// Takes a text with a verdict apart (kube-scheduler `framework/types.go`: `FitError`): `0/4 nodes are available: 2 ...,
 /// 2 .... preemption: ...`. `None` if there is none in it.
@@ -93,9 +92,8 @@ fn translated(why: &str) -> String {
         None => {}
     }
     // Kubernetes 1.36 does not say which.
-    let taint = own
-        .strip_prefix("had untolerated taint(s)")
-        .or_else(|| own.strip_prefix("had untolerated taint"));
+    let taint = own.strip_prefix(BY_TAINT);
+    let taint = taint.map(|taint| taint.strip_prefix("(s)").unwrap_or(taint));
     taint.map_or_else(
         || own.to_owned(),
         |taint| format!("a taint that the pod does not tolerate{taint}"),

@@ -1,6 +1,9 @@
 mod cluster;
 mod controller;
+mod filling;
 mod instancetypes;
+mod width;
+mod wishes;
 
 use serde_json::{Value, json};
 

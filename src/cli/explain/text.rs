@@ -15,11 +15,14 @@ pub(super) fn trees(accounts: &[Account], colour: bool) -> String {
 
 /// The subject, its disks and what each waits for, the pods, and then the one cause and the one next step.
 fn tree(account: &Account, colour: bool) -> String {
-    let mut text = format!(
+    let mut text = String::new();
+    let subject = format!(
         "{}/{} in {}: {}",
         account.word, account.name, account.namespace, account.shown_state
     );
-    text = plain(&text) + "\n";
+    for (position, line) in wrapped(&subject, WIDTH - 2).iter().enumerate() {
+        push(&mut text, if position == 0 { "" } else { "  " }, line);
+    }
     let disks = account
         .disks
         .iter()
@@ -61,11 +64,9 @@ fn tree(account: &Account, colour: bool) -> String {
     text
 }
 
-/// One branch: its name and words, and the scheduler's verdict below it.
+/// One branch: its name and words, and below them what a verdict of the scheduler in them means.
 fn branch_lines(text: &mut String, branch: &str, below: &str, name: &str, words: &str) {
-    let verdict = verdict(words);
-    let first = verdict.as_ref().map_or(words, |verdict| verdict.before);
-    for (position, line) in wrapped(&format!("{name}  {first}"), WIDTH - 5).iter().enumerate() {
+    for (position, line) in wrapped(&format!("{name}  {words}"), WIDTH - 5).iter().enumerate() {
         let head = if position == 0 {
             branch.to_owned()
         } else {
@@ -73,11 +74,7 @@ fn branch_lines(text: &mut String, branch: &str, below: &str, name: &str, words:
         };
         push(text, &head, line);
     }
-    let Some(verdict) = verdict else {
-        return;
-    };
-    let behind = (!verdict.behind.is_empty()).then(|| verdict.behind.to_owned());
-    for line in verdict.lines.iter().chain(&behind) {
+    for line in verdict(words).iter().flat_map(|verdict| &verdict.lines) {
         for line in wrapped(line, WIDTH - 7) {
             push(text, &format!("{below}    "), &line);
         }

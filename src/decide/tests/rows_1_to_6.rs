@@ -351,6 +351,6 @@ fn row_6_has_cdis_words_if_there_are_some() {
         situation.index.apply(view::<DataVolume>(&failed));
         situation.decide().about
     };
-    assert_eq!(about("no such image"), "data, no such image");
-    assert_eq!(about(""), "data");
+    assert_eq!(about("no such image"), "data, Running=False Error: no such image");
+    assert_eq!(about(""), "data, Running=False Error");
 }

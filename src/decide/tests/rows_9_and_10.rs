@@ -131,6 +131,17 @@ fn immediate(mut claim: Value) -> Value {
 }
 
 #[test]
+fn row_10_says_what_cdi_says_of_the_disk() {
+    let mut situation = Situation::new();
+    situation.disk("root", &bound(claim("root", "late")), "ImportScheduled");
+    assert_eq!(situation.decide().about, "root");
+    let mut filling = data_volume("root", "ImportScheduled");
+    filling["status"]["conditions"] = json!([{"type": "Running", "status": "False", "reason": "Unknown"}]);
+    situation.index.apply(view::<DataVolume>(&filling));
+    assert_eq!(situation.decide().about, "root, Running=False Unknown");
+}
+
+#[test]
 fn row_10_our_pod_would_block_a_siblings_worker() {
     let importing = (Action::Wait, Reason::SiblingImporting);
     check(&[

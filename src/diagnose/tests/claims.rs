@@ -239,6 +239,45 @@ pub(super) const TABLE: &[Row] = &[
         ],
     ),
     (
+        Trouble::NotPopulated,
+        "bound to a volume that was there",
+        "root",
+        |w| {
+            primeless(w);
+            w.set(
+                "root",
+                &json!({"spec": {"volumeName": "pv-root"}, "status": {"phase": "Bound"}}),
+            );
+        },
+        "root is bound to pv-root",
+        &[
+            ("young", |w| w.now = at(59)),
+            ("bound a moment ago", |w| {
+                w.set(
+                    "pv-root",
+                    &json!({"metadata": {"creationTimestamp": at(3550).to_string()}}),
+                );
+            }),
+            ("not bound", |w| w.set("root", &json!({"status": {"phase": "Pending"}}))),
+            ("CDI goes on", |w| {
+                w.set("dv-root", &json!({"status": {"phase": "ImportScheduled"}}));
+            }),
+            ("filled", |w| {
+                w.set("dv-root", &json!({"status": {"phase": "Succeeded"}}));
+            }),
+            ("population has begun", |w| {
+                prime(w, "Bound");
+                w.set(
+                    "root",
+                    &json!({"spec": {"volumeName": "pv-root"}, "status": {"phase": "Bound"}}),
+                );
+            }),
+            ("somebody else's populator", |w| {
+                w.set("root", &json!({"spec": {"dataSourceRef": {"apiGroup": "example.com"}}}));
+            }),
+        ],
+    ),
+    (
         Trouble::ProvisionerSilent,
         "legacy",
         "root",

@@ -263,7 +263,7 @@ pub(super) const TABLE: &[Row] = &[
                 [{"key": "zone", "operator": "In", "values": ["b"]}]}]}}}}}}}),
             );
         },
-        "its required node affinity",
+        "the VM asks for zone=b",
         &[],
     ),
     (

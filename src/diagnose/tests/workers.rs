@@ -165,6 +165,128 @@ pub(super) const TABLE: &[Row] = &[
         &[],
     ),
     (
+        Trouble::WorkerMissing,
+        "legacy",
+        "root",
+        |w| {
+            w.unfilled("root");
+            let running = json!({"type": "Running", "status": "False", "reason": "Unknown", "message": "not yet"});
+            w.set("dv-root", &json!({"status": {"conditions": [running]}}));
+            w.warning(
+                "PersistentVolumeClaim",
+                "root",
+                "ImportTargetInUse",
+                "pod x uses it",
+                10,
+            );
+        },
+        "makes no pod to fill it: root, Running=False Unknown: not yet, pod x uses it",
+        &[
+            ("young", |w| w.now = at(119)),
+            ("bound a moment ago", |w| {
+                w.set(
+                    "pv-root",
+                    &json!({"metadata": {"creationTimestamp": at(3500).to_string()}}),
+                );
+            }),
+            ("its worker is there", |w| {
+                w.pod("importer-root", "root", "root", &json!({}));
+            }),
+            ("its worker has ended", |w| {
+                w.pod(
+                    "importer-root",
+                    "root",
+                    "root",
+                    &json!({"status": {"phase": "Succeeded"}}),
+                );
+            }),
+            ("another pod uses it", |w| {
+                w.add(
+                    "reader",
+                    "v1",
+                    "Pod",
+                    &json!({"spec": {"volumes":
+                    [{"persistentVolumeClaim": {"claimName": "root"}}]}, "status": {"phase": "Running"}}),
+                );
+            }),
+            ("between two stages", |w| {
+                w.set("dv-root", &json!({"status": {"phase": "Paused"}}));
+            }),
+            ("the driver clones", |w| {
+                w.set("dv-root", &json!({"status": {"phase": "CSICloneInProgress"}}));
+            }),
+            ("not bound", |w| w.pending("root")),
+            ("nobody fills it", |w| {
+                w.set("root", &json!({"metadata": {"ownerReferences": []}}));
+            }),
+            ("filled", |w| {
+                w.set("dv-root", &json!({"status": {"phase": "Succeeded"}}));
+            }),
+        ],
+    ),
+    (
+        Trouble::WorkerMissing,
+        "of a prime claim",
+        "root",
+        |w| {
+            prime(w, "Bound");
+            w.set("dv-root", &json!({"status": {"phase": "ImportScheduled"}}));
+        },
+        "makes no pod to fill it: root",
+        &[
+            ("the prime is not bound", |w| {
+                w.set("prime", &json!({"status": {"phase": "Pending"}}));
+            }),
+            ("its worker is there", |w| {
+                w.pod("importer", "prime", "prime-PersistentVolumeClaim-root", &json!({}));
+            }),
+        ],
+    ),
+    (
+        Trouble::WorkerNotStarting,
+        "no volume",
+        "root",
+        |w| {
+            w.worker(&scheduled());
+            w.warning("Pod", "importer-root", "FailedMount", "no such device", 20);
+            w.warning("Pod", "importer-root", "FailedAttachVolume", "timed out", 10);
+            w.event("Pod", "importer-root", "Scheduled", "to node-1");
+        },
+        "pod importer-root on node-1: no such device",
+        &[
+            ("young", |w| w.now = at(119)),
+            ("runs", |w| {
+                w.set("importer-root", &json!({"status": {"phase": "Running"}}));
+            }),
+            ("over", |w| {
+                w.set("importer-root", &json!({"status": {"phase": "Succeeded"}}));
+            }),
+            ("no node", |w| {
+                w.set("importer-root", &json!({"spec": {"nodeName": null}}));
+            }),
+            ("its image is the cause", |w| {
+                w.set(
+                    "importer-root",
+                    &json!({"status": {"containerStatuses": [{"state": {"waiting": {"reason": "ImagePullBackOff"}}}]}}),
+                );
+            }),
+            ("filled", |w| {
+                w.set("dv-root", &json!({"status": {"phase": "Succeeded"}}));
+            }),
+        ],
+    ),
+    (
+        Trouble::WorkerNotStarting,
+        "nobody says why",
+        "root",
+        |w| {
+            prime(w, "Bound");
+            w.pod("importer", "prime", "prime-PersistentVolumeClaim-root", &scheduled());
+        },
+        "has a node and does not start: pod importer on node-1",
+        &[],
+    ),
+    (
         Trouble::GateOff,
         "legacy",
         "root",

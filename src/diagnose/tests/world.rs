@@ -215,8 +215,17 @@ impl World {
     }
 
     pub fn event(&mut self, kind: &str, name: &str, reason: &str, message: &str) {
-        let event = json!({"reason": reason, "message": message, "lastTimestamp": at(10).to_string(),
-            "firstTimestamp": at(10).to_string(), "involvedObject": {"kind": kind, "namespace": "prod", "name": name}});
+        self.told("Normal", kind, name, reason, message, 10);
+    }
+
+    pub fn warning(&mut self, kind: &str, name: &str, reason: &str, message: &str, seconds: i64) {
+        self.told("Warning", kind, name, reason, message, seconds);
+    }
+
+    fn told(&mut self, r#type: &str, kind: &str, name: &str, reason: &str, message: &str, seconds: i64) {
+        let time = at(seconds).to_string();
+        let event = json!({"type": r#type, "reason": reason, "message": message, "lastTimestamp": time,
+            "firstTimestamp": time, "involvedObject": {"kind": kind, "namespace": "prod", "name": name}});
         self.evidence
             .events
             .push(serde_json::from_value(event).expect("an event"));

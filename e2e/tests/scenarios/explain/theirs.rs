@@ -81,7 +81,7 @@ pub async fn clone_waits_for_its_source(cluster: Arc<Cluster>) -> Result<()> {
     scene.create(vm.object()).await?;
     let names = [
         "pvc/golden in explain-clone-waits-for-its-source",
-        "kubectl describe pvc/golden",
+        "kubectl annotate pvc/golden",
     ];
     expect(&scene, "vm/db", "SourceMissing", &names).await
 }
