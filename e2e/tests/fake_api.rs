@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use first_consumer_e2e::cluster::ACCOUNT;
-use first_consumer_e2e::control_plane::wait_for;
+use first_consumer_e2e::control_plane::{wait_for, wait_within};
 use first_consumer_e2e::fake_api::{Options, Rates, Scene};
 use first_consumer_e2e::objects::{LOCAL_PATH, Vm};
 use first_consumer_e2e::stage::{Requests, SERVED_ONCE};
 use first_consumer_e2e::stand_in::CSI_CLASS;
+use kube::ResourceExt as _;
 use serde_json::json;
 
 /// A halted VM whose pod no node fits.
@@ -109,6 +110,31 @@ async fn a_stuck_disk_is_told_of_again_every_half_an_hour() -> Result<()> {
         .provision("true");
     let counts = counts_in_ninety_minutes(vm, "DiskStuck").await?;
     ensure!(counts == [("DiskStuck".to_owned(), 4)], "{counts:?}");
+    Ok(())
+}
+
+/// Nothing else would wake who has given up.
+#[tokio::test(start_paused = true)]
+async fn who_has_given_up_is_told_of_again_every_half_an_hour() -> Result<()> {
+    let scene = Scene::new(Options::default()).await?;
+    scene.create(misplaced("db").object()).await?;
+    let counts = |scene: &Scene| -> Vec<i64> {
+        let events = scene.events_on("db").into_iter();
+        let given_up = events.filter(|(_, note, _)| note.starts_with("the pod has ended too often"));
+        given_up.map(|(_, _, count)| count).collect()
+    };
+    wait_within(Duration::from_hours(2), "it gives up", async || {
+        for pod in scene.own_pods().await? {
+            scene.set_phase(&pod.name_any(), "Failed").await?;
+        }
+        scene.advance(Duration::from_secs(20)).await;
+        Ok((!counts(&scene).is_empty()).then_some(()))
+    })
+    .await?;
+    let before: i64 = counts(&scene).iter().sum();
+    scene.advance(Duration::from_mins(95)).await;
+    let after = counts(&scene);
+    ensure!(after == [before + 3], "{before}, then {after:?}");
     Ok(())
 }
 

@@ -109,8 +109,18 @@ impl NodeWishes {
     /// Those that can't be compared, because the labels are not kept; a few of them.
     #[must_use]
     pub fn unknown(&self) -> Option<String> {
-        let unknown = self.0.iter().filter(|wish| !wish.known()).map(ToString::to_string);
-        a_few(&unknown.collect::<BTreeSet<_>>(), 3)
+        self.words(|wish| !wish.known())
+    }
+
+    /// A few of all.
+    #[must_use]
+    pub fn text(&self) -> Option<String> {
+        self.words(|_| true)
+    }
+
+    fn words(&self, of: impl Fn(&Wish) -> bool) -> Option<String> {
+        let words = self.0.iter().filter(|wish| of(wish)).map(ToString::to_string);
+        a_few(&words.collect::<BTreeSet<_>>(), 3)
     }
 }
 

@@ -90,6 +90,12 @@ fn name_wishes(scene: &Scene, observed: &Observed, cause: &mut Cause) {
     let unfit = pods.find(|pod| matches!(pod.scheduled(), Scheduled::Unschedulable(_)));
     let wishes = unfit.map_or_else(NodeWishes::default, |pod| NodeWishes::of_pod(pod, peers));
     let nodes: Vec<&Arc<Node>> = index.nodes().collect();
+    if nodes.is_empty() {
+        if let Some(words) = own.text() {
+            cause.message.extend(["; the VM asks for ", &words]);
+        }
+        return;
+    }
     let lacks = wishes.lacking(&own, &nodes);
     if lacks.is_empty() {
         if let Some(unknown) = wishes.unknown() {

@@ -57,3 +57,13 @@ fn labels_of_processors_are_named_where_nothing_else_is_lacking() {
         "{text}"
     );
 }
+
+/// Who may not look at nodes hears at least what the VM asks for.
+#[test]
+fn without_nodes_nothing_is_counted() {
+    let whole = unfit(&json!({}), &json!({"zone": "b"}));
+    let nodes = whole.find(&node("one", &json!({}))).expect("nodes");
+    let text = said(&whole[..nodes]);
+    assert!(text.contains("; the VM asks for zone=b Next:"), "{text}");
+    assert!(text.ends_with("kubectl edit vm/db -n ns"), "{text}");
+}
