@@ -14,6 +14,9 @@ use crate::name::{Key, Uid, pod_name};
 use crate::observe::Observed;
 use crate::reason::Reason;
 
+/// When what lasts is said again: the API server forgets Events after an hour.
+pub const REPEATED_AFTER: Duration = Duration::from_mins(30);
+
 /// How long virt-api may fail to expand a template before somebody is told; until then it may just be starting.
 const UNEXPANDED_FOR: Duration = Duration::from_mins(1);
 

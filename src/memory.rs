@@ -119,6 +119,8 @@ pub struct Refused {
     pub text: String,
     /// When it is tried again.
     pub until: Timestamp,
+    /// When, if a quota gets room: pods of others come and go.
+    soonest: Timestamp,
     wishes: Wishes,
     allowance: Allowance,
 }
@@ -211,6 +213,12 @@ impl Memory {
             self.refusal = None;
             self.refusals = 0;
         }
+        if let Some(refused) = &mut self.refusal {
+            if observed.allowance.has_room_since(&refused.allowance) {
+                refused.until = refused.until.min(refused.soonest);
+            }
+            refused.allowance.clone_from(&observed.allowance);
+        }
         if self.ended.as_ref().is_some_and(|(_, ended)| wishes.differ(ended)) {
             self.ended = None;
         }
@@ -245,12 +253,14 @@ impl Memory {
             }
             Outcome::Refused(text) => {
                 self.refusals += 1;
-                let until = now
-                    .checked_add(REFUSAL_DELAY.after(self.refusals))
-                    .unwrap_or(Timestamp::MAX);
+                let after = |times| {
+                    let due = now.checked_add(REFUSAL_DELAY.after(times));
+                    due.unwrap_or(Timestamp::MAX)
+                };
                 self.refusal = Some(Refused {
                     text,
-                    until,
+                    until: after(self.refusals),
+                    soonest: after(1),
                     wishes: Wishes::of(observed),
                     allowance: observed.allowance.clone(),
                 });

@@ -30,7 +30,7 @@ use crate::queue::Queue;
 use crate::reason::{Reason, Trouble};
 
 pub use remembered::Memories;
-use remembered::{Farewell, between};
+use remembered::{Farewell, Say, again, between};
 
 /// What all workers share.
 pub struct Worker {
@@ -90,14 +90,17 @@ impl Worker {
         } = turn;
         self.show(&observed, &decision, &diagnosis);
         self.take_leave(&observed, now);
-        let wake_at = [decision.wake_at, diagnosis.wake_at];
-        self.wake(subject, wake_at.into_iter().flatten().min(), now);
-        if self.leadership.leads() {
-            if let Some(announcement) = said {
+        let leads = self.leadership.leads();
+        let again = leads.then(|| {
+            let said = said.map(|announcement| {
                 self.announce(announcement);
-            }
-            self.tell_stuck(&diagnosis, &decision, &observed, now);
-        }
+                again(now)
+            });
+            let stuck = self.tell_stuck(&diagnosis, &decision, &observed, now);
+            said.into_iter().chain(stuck).min()
+        });
+        let wake_at = [decision.wake_at, diagnosis.wake_at, again.flatten()];
+        self.wake(subject, wake_at.into_iter().flatten().min(), now);
         if effect == Effect::Nothing || !self.leadership.leads() {
             if observed.owner.is_none() && observed.own_pod().is_none() {
                 self.memories.forget(subject);
@@ -178,19 +181,27 @@ impl Worker {
         }
     }
 
-    /// Says once what is stuck, and again only when it is something else.
-    fn tell_stuck(&self, diagnosis: &Diagnosis, decision: &Decision, observed: &Observed, now: Timestamp) {
+    /// Says what is stuck, and when it lasts or is something else it says it again; the log has it once. When the next
+    /// time is, if nothing changes.
+    fn tell_stuck(
+        &self,
+        diagnosis: &Diagnosis,
+        decision: &Decision,
+        observed: &Observed,
+        now: Timestamp,
+    ) -> Option<Timestamp> {
         let subject = &observed.subject;
         let (stuck, announcement) = announce::of_diagnosis(diagnosis, decision, observed).unzip();
         let reason = stuck.as_ref().map(|(reason, _)| reason.clone());
-        let announcement = self.memories.with(subject, |remembered| {
-            let news = remembered.news(stuck, now);
-            announcement.filter(|_| news)
-        });
-        if let Some(announcement) = announcement {
+        let news = self.memories.with(subject, |remembered| remembered.news(stuck, now));
+        let ((say, again), announcement) = news.zip(announcement)?;
+        if say == Say::First {
             warn!(%subject, reason, note = announcement.note, "a disk is stuck");
+        }
+        if say != Say::Nothing {
             self.announce(announcement);
         }
+        Some(again)
     }
 
     /// Tells of a deletion that a finalizer has held up.

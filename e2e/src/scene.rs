@@ -1,6 +1,6 @@
 //! A scene: one namespace of a real control plane, with or without a controller of ours that serves it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -195,7 +195,7 @@ impl Scene {
 
     /// Events among these calls that are owed to who shares the plane: a busy scheduler may leave a worker whose scratch
     /// space came after it for so long that we tell of it; whenever another scene changes a node it may come to another
-    /// count, and we count on the Event that our pod waits.
+    /// count and back, and we count on the Event that our pod waits.
     pub async fn told_for_others(&self, calls: &Calls) -> Result<usize> {
         let mut late = self.events("DiskStuck").await?;
         late.retain(|text| text.contains("-scratch\" not found"));
@@ -204,8 +204,25 @@ impl Scene {
             .values()
             .filter(|text| text.contains(" nodes are available: "))
             .collect();
-        let repeated = calls.of("patch", "events");
-        let repeated = repeated.iter().filter(|call| waiting.contains_key(&call.name));
-        Ok(late.len() + counts.len().saturating_sub(1) + repeated.count())
+        Ok(late.len() + counts.len().saturating_sub(1) + said_again(calls, &waiting))
     }
+}
+
+/// How often one of these Events was counted on after another of its object had been written. Twice in a row is nobody
+/// else's doing.
+fn said_again(calls: &Calls, events: &BTreeMap<String, String>) -> usize {
+    let mut last: BTreeMap<&str, &str> = BTreeMap::new();
+    let written = calls.iter().filter(|call| call.resource == "events" && !call.is_read());
+    let again = written.filter(|call| {
+        let body = call.request_object.as_ref();
+        let made = body.and_then(|body| body["metadata"]["name"].as_str());
+        let name = made.unwrap_or(&call.name);
+        // Named after its object (`<object>.<time>`).
+        let Some((object, _)) = name.rsplit_once('.').filter(|_| events.contains_key(name)) else {
+            return false;
+        };
+        let before = last.insert(object, name);
+        call.verb == "patch" && before != Some(name)
+    });
+    again.count()
 }

@@ -1,13 +1,15 @@
-//! What the process says to whoever started it: its exit code, and whether it takes an empty value for none.
+//! What the process says to whoever started it: its exit code, whether it takes an empty value for none, and what kubectl
+//! completes.
 
 // All of this file is a test; clippy only knows the functions that are marked as one.
 #![allow(clippy::expect_used, clippy::panic)]
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::net::TcpListener;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::process::{Command, Stdio};
 
-use first_consumer_e2e::control_plane::build_controller;
+use first_consumer_e2e::control_plane::{build_controller, programs, workspace};
 
 /// The binary, with these words.
 async fn command(words: &str) -> Command {
@@ -88,4 +90,35 @@ async fn an_empty_variable_is_none() {
 async fn check_knows_no_namespace_but_the_controllers() {
     let (code, words) = end(&mut command("check -n prod").await);
     assert!(code == Some(2) && words.contains("'-n'"), "{code:?}: {words}");
+}
+
+/// With the README's program, real kubectl.
+#[tokio::test]
+async fn kubectl_completes_the_plugin() {
+    let readme = std::fs::read_to_string(workspace().join("README.md")).expect("the README");
+    let (_, rest) = readme.split_once("```bash\n#!").expect("a program");
+    let (program, _) = rest.split_once("```").expect("its end");
+    let folder = std::env::temp_dir().join(format!("first-consumer-completion-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let completer = folder.join("kubectl_complete-first_consumer");
+    std::fs::write(&completer, format!("#!{program}")).expect("written");
+    std::fs::set_permissions(&completer, Permissions::from_mode(0o755)).expect("a program");
+    let binary = build_controller(false).await.expect("a binary");
+    symlink(&binary, folder.join("first-consumer")).expect("a link");
+    symlink(&binary, folder.join("kubectl-first_consumer")).expect("a link");
+    let path = std::env::var("PATH").unwrap_or_default();
+    let kubectl = programs().await.expect("kubectl").control_plane;
+    let complete = |words: &[&str]| {
+        let mut complete = Command::new(&kubectl);
+        complete.args(["kubectl", "__complete", "first-consumer"]).args(words);
+        complete
+            .env("PATH", format!("{}:{path}", folder.display()))
+            .env("KUBECONFIG", "/dev/null");
+        let output = complete.output().expect("it runs");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    assert_eq!(complete(&["exp"]), "explain\n:4\n");
+    assert_eq!(complete(&["explain", "--all"]), "--all-namespaces\n:4\n");
+    assert_eq!(complete(&["completion", "fi"]), "fish\n:4\n");
+    std::fs::remove_dir_all(folder).expect("removed");
 }

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use first_consumer_e2e::cluster::ACCOUNT;
-use first_consumer_e2e::control_plane::wait_for;
+use first_consumer_e2e::control_plane::{wait_for, wait_within};
 use first_consumer_e2e::fake_api::{Options, Rates, Scene};
 use first_consumer_e2e::objects::{LOCAL_PATH, Vm};
 use first_consumer_e2e::stage::{Requests, SERVED_ONCE};
 use first_consumer_e2e::stand_in::CSI_CLASS;
+use kube::ResourceExt as _;
 use serde_json::json;
 
 /// A halted VM whose pod no node fits.
@@ -73,6 +74,68 @@ async fn an_unschedulable_pod_is_told_of_once_in_ten_minutes() -> Result<()> {
         deletes: 0,
         events: 2,
     })
+}
+
+/// The counts of our Events on a VM after an hour and a half in which nothing has happened. The API server forgets them
+/// after an hour: what lasts is said again in between, on the same Event.
+async fn counts_in_ninety_minutes(vm: Vm, told: &str) -> Result<Vec<(String, i64)>> {
+    let scene = Scene::new(Options::default()).await?;
+    scene.create(vm.object()).await?;
+    scene.wait_event(told, "").await?;
+    scene.advance(Duration::from_mins(95)).await;
+    let events = scene.events_on("db").into_iter();
+    let written = scene.calls().filter(|call| call.resource == "events").len();
+    let counts: Vec<(String, i64)> = events.map(|(reason, _, count)| (reason, count)).collect();
+    let counted: i64 = counts.iter().map(|(_, count)| count).sum();
+    ensure!(written == usize::try_from(counted)?, "{counts:?} in {written} requests");
+    Ok(counts)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_waits_is_told_of_again_every_half_an_hour() -> Result<()> {
+    let counts = counts_in_ninety_minutes(misplaced("db"), "FirstConsumerWaiting").await?;
+    let expected = [("FirstConsumerCreated", 1), ("FirstConsumerWaiting", 4)];
+    ensure!(
+        counts == expected.map(|(reason, count)| (reason.to_owned(), count)),
+        "{counts:?}"
+    );
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stuck_disk_is_told_of_again_every_half_an_hour() -> Result<()> {
+    let vm = Vm::halted("db")
+        .disk("db-root", LOCAL_PATH)
+        .plain_claim("nowhere")
+        .provision("true");
+    let counts = counts_in_ninety_minutes(vm, "DiskStuck").await?;
+    ensure!(counts == [("DiskStuck".to_owned(), 4)], "{counts:?}");
+    Ok(())
+}
+
+/// Nothing else would wake who has given up.
+#[tokio::test(start_paused = true)]
+async fn who_has_given_up_is_told_of_again_every_half_an_hour() -> Result<()> {
+    let scene = Scene::new(Options::default()).await?;
+    scene.create(misplaced("db").object()).await?;
+    let counts = |scene: &Scene| -> Vec<i64> {
+        let events = scene.events_on("db").into_iter();
+        let given_up = events.filter(|(_, note, _)| note.starts_with("the pod has ended too often"));
+        given_up.map(|(_, _, count)| count).collect()
+    };
+    wait_within(Duration::from_hours(2), "it gives up", async || {
+        for pod in scene.own_pods().await? {
+            scene.set_phase(&pod.name_any(), "Failed").await?;
+        }
+        scene.advance(Duration::from_secs(20)).await;
+        Ok((!counts(&scene).is_empty()).then_some(()))
+    })
+    .await?;
+    let before: i64 = counts(&scene).iter().sum();
+    scene.advance(Duration::from_mins(95)).await;
+    let after = counts(&scene);
+    ensure!(after == [before + 3], "{before}, then {after:?}");
+    Ok(())
 }
 
 /// A webhook that takes its time: a pod that has to go does not wait for those that are to come.

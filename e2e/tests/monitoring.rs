@@ -48,6 +48,8 @@ struct Described {
     help: String,
     labels: BTreeSet<String>,
     samples: BTreeSet<String>,
+    /// Upper bounds, in their order, without the last, which has none.
+    buckets: Vec<String>,
 }
 
 /// The metrics of a text in Prometheus' format, in its order by name.
@@ -77,9 +79,14 @@ fn described(text: &str) -> Result<BTreeMap<String, Described>> {
             .trim_end_matches('}')
             .split(',')
             .filter_map(|pair| pair.split_once('='));
-        metric
-            .labels
-            .extend(labels.map(|(label, _)| label.to_owned()).filter(|label| label != "le"));
+        for (label, value) in labels {
+            let value = value.trim_matches('"');
+            match (label, value) {
+                ("le", "+Inf") => {}
+                ("le", bound) => metric.buckets.push(bound.to_owned()),
+                _ => drop(metric.labels.insert(label.to_owned())),
+            }
+        }
     }
     Ok(all)
 }
@@ -104,6 +111,14 @@ fn the_readme_has_a_row_for_each_metric() -> Result<()> {
     let rows = readme.lines().filter(|line| line.starts_with("| `first_consumer_"));
     let found: Vec<_> = rows.collect();
     ensure!(found == expected, "README.md should say:\n{}", expected.join("\n"));
+
+    let words: Vec<&str> = readme.split_whitespace().collect();
+    for (name, metric) in described(&text)? {
+        ensure!((metric.kind == "histogram") != metric.buckets.is_empty(), "{name}");
+        let sentence = format!("Buckets of all histograms, in seconds: {}.", metric.buckets.join(", "));
+        let told = metric.buckets.is_empty() || words.join(" ").contains(&sentence);
+        ensure!(told, "README.md should say of {name}: {sentence}");
+    }
     Ok(())
 }
 
@@ -304,6 +319,8 @@ async fn two_thousand_vms_have_no_more_series_than_a_hundred() -> Result<()> {
         clock,
     });
     guests(&api, 0..100).await?;
+    // What lasts has been said again.
+    tokio::time::sleep(Duration::from_hours(1)).await;
     let few = series(&metrics);
     guests(&api, 100..2000).await?;
     let many = series(&metrics);

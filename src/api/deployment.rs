@@ -16,11 +16,19 @@ pub struct Deployment {
     /// Metadata.
     pub metadata: Meta,
     spec: Spec,
+    status: Status,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Status {
+    ready_replicas: Option<i32>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 struct Spec {
+    replicas: Option<i32>,
     template: Template,
 }
 
@@ -54,6 +62,18 @@ struct Variable {
 view!(Deployment, "apps", "v1", "Deployment", "deployments", namespaced: true);
 
 impl Deployment {
+    /// How many replicas there should be.
+    #[must_use]
+    pub fn replicas(&self) -> i32 {
+        self.spec.replicas.unwrap_or(1)
+    }
+
+    /// How many are ready.
+    #[must_use]
+    pub fn ready_replicas(&self) -> i32 {
+        self.status.ready_replicas.unwrap_or_default()
+    }
+
     /// The account of its pods.
     #[must_use]
     pub fn service_account(&self) -> &str {
@@ -81,6 +101,14 @@ impl Deployment {
             argument.or_else(|| variables.find_map(|variable| variable.value.as_deref()))
         })
     }
+
+    /// Whether a flag such as `leader-elect` is on, which is also without a value.
+    #[must_use]
+    pub fn switch(&self, name: &str) -> bool {
+        let containers = &self.spec.template.spec.containers;
+        let mut args = containers.iter().flat_map(|container| &container.args);
+        args.any(|arg| arg.strip_prefix("--") == Some(name)) || self.flag(name) == Some("true")
+    }
 }
 
 #[cfg(test)]
@@ -102,6 +130,16 @@ mod tests {
             (r#""run""#, variable, Some("b")),
         ] {
             assert_eq!(deployment(args, env).flag("watch-namespace"), value, "{args} {env}");
+        }
+        let variable = r#"{"name":"FIRST_CONSUMER_LEADER_ELECT","value":"true"}"#;
+        for (args, env, on) in [
+            (r#""run""#, "", false),
+            (r#""run""#, variable, true),
+            (r#""run","--leader-elect""#, "", true),
+            (r#""run","--leader-elect","--create-rate=9""#, "", true),
+            (r#""run","--leader-elect=false""#, variable, false),
+        ] {
+            assert_eq!(deployment(args, env).switch("leader-elect"), on, "{args} {env}");
         }
     }
 }

@@ -46,12 +46,20 @@ impl Lease {
         self.spec.renew_time
     }
 
+    /// Whether at that time its holder is gone, whatever the difference of clocks; also if it was never renewed.
+    #[must_use]
+    pub fn expired(&self, at: Timestamp) -> bool {
+        let lasts = Duration::from_secs(self.spec.lease_duration_seconds.unwrap_or_default().into());
+        let until = self
+            .renewed()
+            .and_then(|renewed| renewed.checked_add(lasts + GRACE).ok());
+        until.is_none_or(|until| until < at)
+    }
+
     /// Since when its holder, who should have renewed it long before it was read, has not.
     #[must_use]
     pub fn neglected_since(&self) -> Option<Timestamp> {
-        let lasts = Duration::from_secs(self.spec.lease_duration_seconds?.into());
-        let over = self.renewed()?.checked_add(lasts + GRACE).ok()?;
         self.renewed()
-            .filter(|_| self.read_at.is_some_and(|read_at| over < read_at))
+            .filter(|_| self.read_at.is_some_and(|read_at| self.expired(read_at)))
     }
 }

@@ -76,10 +76,10 @@ pub fn without_nulls(mut value: Value) -> Value {
 /// What `explain` reads beside what is watched.
 #[derive(Clone, Debug, Default)]
 pub struct Beside {
-    /// Events, of the last hour as a rule.
-    pub events: Vec<Event>,
-    /// CDI's configuration.
-    pub cdi_configs: Vec<CdiConfig>,
+    /// Events, of the last hour as a rule; none if they may not be read, or a file has none.
+    pub events: Option<Vec<Event>>,
+    /// CDI's configuration; none if it may not be read, or a file has none.
+    pub cdi_configs: Option<Vec<CdiConfig>>,
     /// Leases, ours among them; none if they may not be read.
     pub leases: Option<Vec<Lease>>,
     /// The kinds that the cluster has, if a file says so; a cluster is asked for each.

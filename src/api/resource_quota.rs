@@ -9,6 +9,7 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::{Meta, view};
+use crate::quantity::Quantity;
 
 /// A ResourceQuota.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -30,6 +31,7 @@ struct Spec {
 #[serde(default)]
 struct Status {
     hard: BTreeMap<Arc<str>, Value>,
+    used: BTreeMap<Arc<str>, Value>,
 }
 
 view!(ResourceQuota, "", "v1", "ResourceQuota", "resourcequotas", namespaced: true);
@@ -45,5 +47,15 @@ impl ResourceQuota {
     #[must_use]
     pub fn enforced(&self) -> &BTreeMap<Arc<str>, Value> {
         &self.status.hard
+    }
+
+    /// Whether less of a resource is used than another version of it says.
+    #[must_use]
+    pub fn is_less_used_than(&self, other: &Self) -> bool {
+        let amount = |used: &Value| -> Option<Quantity> { used.as_str()?.parse().ok() };
+        self.status.used.iter().any(|(resource, used)| {
+            let before = other.status.used.get(resource).and_then(amount);
+            amount(used).zip(before).is_some_and(|(now, before)| now < before)
+        })
     }
 }

@@ -49,12 +49,38 @@ mod tests {
 
     use super::*;
 
+    /// What a shell's script has between two texts.
+    fn between<'a>(script: &'a str, start: &str, end: &str) -> &'a str {
+        let (_, rest) = script
+            .split_once(start)
+            .unwrap_or_else(|| panic!("{start} is not in {script}"));
+        rest.split_once(end).map_or(rest, |(part, _)| part)
+    }
+
     #[test]
-    fn every_shell_learns_every_command() {
-        for shell in Shell::value_variants() {
-            let script = script(*shell);
-            for command in Cli::command().get_subcommands() {
-                assert!(script.contains(command.get_name()), "{shell:?}: {}", command.get_name());
+    fn zsh_and_fish_learn_every_command_and_its_flags() {
+        let (zsh, fish) = (script(Shell::Zsh), script(Shell::Fish));
+        let mut cli = Cli::command();
+        cli.build();
+        for command in cli.get_subcommands() {
+            let name = command.get_name();
+            let offered = format!("-a \"{name}\" -d ");
+            assert!(fish.contains(&offered), "fish: {name}");
+            let mine = format!("-n \"__fish_first_consumer_using_subcommand {name}\"");
+            let of_fish: Vec<&str> = fish.lines().filter(|line| line.contains(&mine)).collect();
+            let of_zsh = between(&zsh, &format!("({name})\n_arguments"), "\n;;\n");
+            assert!(
+                between(&zsh, "_first-consumer_commands()", "\n}").contains(&format!("'{name}:")),
+                "zsh: {name}"
+            );
+            let flags: Vec<&str> = command.get_arguments().filter_map(clap::Arg::get_long).collect();
+            assert!(flags.contains(&"help"), "{flags:?}");
+            for flag in flags {
+                let known = of_fish.iter().any(|line| line.contains(&format!(" -l {flag} ")));
+                assert!(known, "fish: {name} --{flag}");
+                let mut quoted = of_zsh.lines().filter_map(|line| line.split_once(&format!("--{flag}")));
+                let known = quoted.any(|(_, rest)| rest.starts_with(['=', '[']));
+                assert!(known, "zsh: {name} --{flag}");
             }
         }
     }

@@ -13,6 +13,7 @@ mod text;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use k8s_openapi::jiff::Timestamp;
@@ -22,8 +23,8 @@ use super::connection::Connection;
 use super::names::{self, SUBJECTS_AND_DISKS};
 use super::{Failure, files, layout};
 use crate::api::{
-    Beside, ClaimPhase, DataVolume, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass,
-    View as _, VirtualMachine, VirtualMachineInstance,
+    Beside, CdiConfig, ClaimPhase, DataVolume, Event, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
+    StorageClass, View as _, VirtualMachine, VirtualMachineInstance,
 };
 use crate::cluster::expand::expand_for;
 use crate::cluster::snapshot::{self, Skipped, Snapshot};
@@ -38,6 +39,9 @@ use controller::Controller;
 
 pub use account::Account;
 
+/// How long what an Event says counts.
+const SPOKEN_FOR: Duration = Duration::from_hours(1);
+
 /// Flags of `explain`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
@@ -46,7 +50,7 @@ Examples:
   first-consumer explain dv/db-root             # the VM that uses this DataVolume
   first-consumer explain -A                     # all VMs that wait, in all Namespaces
   kubectl get vm,vmi,dv,pvc,pods,events,quota -n prod -o yaml > prod.yaml
-  kubectl get ns,nodes,sc,pv,kubevirt,lease -A -o yaml > around.yaml
+  kubectl get ns,nodes,sc,pv,kubevirt,cdiconfig,lease -A -o yaml > around.yaml
   first-consumer explain vm/db -f prod.yaml -f around.yaml    # the same of what was saved
 
 Exit code: 0 nothing waits, or a table; 1 a VM that was named waits, or something fails for it.")]
@@ -107,6 +111,8 @@ struct Scene {
     memories: BTreeMap<Key, Memory>,
     /// Whose templates whoever asks may not have expanded.
     forbidden: BTreeSet<Key>,
+    /// What could not be read beside what is watched, by its plural.
+    unread: Vec<&'static str>,
     /// What else has to be said of what is not known.
     remarks: Vec<String>,
 }
@@ -133,7 +139,7 @@ pub async fn run_at(flags: &Explain, colour: bool, now: Timestamp) -> Result<Exp
 fn from_files(flags: &Explain, names: &[(names::Kind, String)]) -> Result<(Scene, BTreeSet<Key>), Failure> {
     let (mut index, beside) = files::load(&flags.files, flags.connection.file_namespace())?;
     kinds(&mut LeftOut(&mut index));
-    let scene = Scene::new(index, beside, flags);
+    let scene = Scene::new(index, beside, flags, None);
     let all = scene.subjects();
     if all.is_empty() {
         return Err(Failure::unusable(
@@ -165,17 +171,14 @@ async fn from_cluster(
 ) -> Result<(Scene, BTreeSet<Key>), Failure> {
     let (client, namespace, limit) = flags.connection.open().await?;
     let scope = (!flags.all_namespaces).then_some(&*namespace);
-    let (snapshot, mut beside) = tokio::join!(
+    let (snapshot, beside) = tokio::join!(
         flags.connection.snapshot(&client, scope, limit, needed),
         snapshot::beside(&client, scope, &flags.controller_namespace, limit)
     );
-    for lease in beside.leases.iter_mut().flatten() {
-        lease.read_at = Some(now);
-    }
     let Snapshot { index, unreadable } = snapshot?;
     let mut scene = Scene {
         remarks: unreadable.iter().map(Skipped::to_string).collect(),
-        ..Scene::new(index, beside, flags)
+        ..Scene::new(index, beside, flags, Some(now))
     };
     if names.is_empty() {
         let subjects = scene.subjects();
@@ -216,6 +219,15 @@ impl Kinds for LeftOut<'_> {
     }
 }
 
+/// The Events of the last hour, as far as that is known: an API server may keep them longer than the controller says
+/// again what lasts. Files are of the time of their last Event at the earliest.
+fn latest(mut events: Vec<Event>, now: Option<Timestamp>) -> Vec<Event> {
+    let newest = now.or_else(|| events.iter().filter_map(Event::last).max());
+    let from = newest.and_then(|newest| newest.checked_sub(SPOKEN_FOR).ok());
+    events.retain(|event| event.last().zip(from).is_none_or(|(last, from)| from <= last));
+    events
+}
+
 /// Whether nothing can be said without a kind. The others live outside the VM's Namespace, where whoever has a VM may
 /// not look as a rule.
 fn needed(plural: &str) -> bool {
@@ -230,17 +242,29 @@ fn needed(plural: &str) -> bool {
 }
 
 impl Scene {
-    fn new(index: Index, beside: Beside, flags: &Explain) -> Self {
-        let config = beside
-            .cdi_configs
-            .iter()
-            .find(|config| &*config.meta().name == "config");
+    /// `now` is the time if this is of a cluster; what is of files has its own.
+    fn new(index: Index, mut beside: Beside, flags: &Explain, now: Option<Timestamp>) -> Self {
+        if let Some(now) = now {
+            for lease in beside.leases.iter_mut().flatten() {
+                lease.read_at = Some(now);
+            }
+        }
+        let unread = [
+            (Event::PLURAL, beside.events.is_none()),
+            (CdiConfig::PLURAL, beside.cdi_configs.is_none()),
+        ];
+        let configs = beside.cdi_configs.iter().flatten();
+        let config = configs.into_iter().find(|config| &*config.meta().name == "config");
         Self {
+            unread: unread
+                .into_iter()
+                .filter_map(|(plural, unread)| unread.then_some(plural))
+                .collect(),
             controller: Controller::read(beside.leases.as_deref(), &flags.controller_namespace),
             home: flags.controller_namespace.clone(),
             evidence: Evidence {
-                gate: config.map(crate::api::CdiConfig::honours_wait_for_first_consumer),
-                events: beside.events,
+                gate: config.map(CdiConfig::honours_wait_for_first_consumer),
+                events: latest(beside.events.unwrap_or_default(), now),
             },
             index,
             memories: BTreeMap::new(),
@@ -274,10 +298,12 @@ fn explain(scene: &Scene, subjects: &BTreeSet<Key>, flags: &Explain, colour: boo
     };
     let nobody = !named && accounts.is_empty() && flags.output.is_none();
     let nobody = nobody.then(|| "no VM waits for its disks".to_owned());
-    let unseen: Vec<&str> = scene.index.unseen().iter().copied().collect();
+    let needed = |plural: &&&str| accounts.iter().any(|account| account.needs(plural));
+    let unread = scene.unread.iter().filter(needed);
+    let unseen: Vec<&str> = scene.index.unseen().iter().chain(unread).copied().collect();
     let unseen = (!unseen.is_empty()).then(|| {
         let who = if flags.files.is_empty() {
-            "you may not read"
+            "you cannot read"
         } else {
             "the input has no"
         };

@@ -96,7 +96,10 @@ pub fn read_all(index: &mut Index, beside: &mut Beside, text: &str, namespace: &
         path: None,
         message,
     })?;
-    let known = (beside.events.len(), beside.leases.iter().flatten().count());
+    let known = (
+        beside.events.iter().flatten().count(),
+        beside.leases.iter().flatten().count(),
+    );
     for (document, value) in documents {
         Reader {
             index: &mut *index,
@@ -113,7 +116,7 @@ pub fn read_all(index: &mut Index, beside: &mut Beside, text: &str, namespace: &
 /// Tells the Leases of a text when they were read: not before anything that the same text has seen. `known` is how many
 /// Events and Leases are from other texts, which may be of another time.
 fn date(beside: &mut Beside, (events, leases): (usize, usize)) {
-    let seen = beside.events.iter().skip(events).filter_map(Event::last);
+    let seen = beside.events.iter().flatten().skip(events).filter_map(Event::last);
     let renewed = beside.leases.iter().flatten().skip(leases).filter_map(Lease::renewed);
     let read_at = seen.chain(renewed).max();
     for lease in beside.leases.iter_mut().flatten().skip(leases) {
@@ -208,10 +211,12 @@ impl Kinds for One<'_> {
 
 impl One<'_> {
     fn look_beside(&mut self) {
-        let event = self.view();
-        self.beside.events.extend(event);
-        let config = self.view();
-        self.beside.cdi_configs.extend(config);
+        if let Some(event) = self.view() {
+            self.beside.events.get_or_insert_default().push(event);
+        }
+        if let Some(config) = self.view() {
+            self.beside.cdi_configs.get_or_insert_default().push(config);
+        }
         let lease = self.view();
         self.beside.leases.get_or_insert_default().extend(lease);
         let definition = self.view();

@@ -66,9 +66,44 @@ pub fn report() -> String {
     format!("first-consumer {VERSION}\nmade for\n{lines}")
 }
 
+/// The build script runs before there are tests.
+#[cfg(test)]
+#[path = "../../hack/build.rs"]
+#[allow(dead_code)]
+mod build;
+
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
+
+    #[test]
+    fn the_version_of_a_checkout_has_its_commit() {
+        let folder = std::env::temp_dir().join(format!("first-consumer-version-{}", std::process::id()));
+        let inner = folder.join("inner");
+        std::fs::create_dir_all(&inner).expect("folders");
+        let git = |words: &str| {
+            let mut git = Command::new("git");
+            git.current_dir(&folder)
+                .args(["-c", "user.name=a", "-c", "user.email=a@b"]);
+            let output = git.args(words.split(' ')).output().expect("git");
+            assert!(output.status.success(), "git {words}: {output:?}");
+            String::from_utf8(output.stdout).expect("text").trim().to_owned()
+        };
+        git("init --quiet");
+        git("commit --quiet --allow-empty --message=first");
+        let head = git("rev-parse HEAD");
+        let commit = build::checked_out(&folder).expect("a commit");
+        assert!(commit.len() == 12 && head.starts_with(&commit), "{commit}: {head}");
+        assert_eq!(build::checked_out(&inner), None, "part of somebody else's checkout");
+        std::fs::remove_dir_all(&folder).expect("removed");
+        assert_eq!(build::checked_out(&folder), None);
+
+        let version = concat!("v", env!("CARGO_PKG_VERSION"));
+        assert_eq!(build::version(Some(commit.clone())), format!("{version} ({commit})"));
+        assert_eq!(build::version(None), version);
+    }
 
     #[test]
     fn the_ends_are_in_and_their_neighbours_are_not() {

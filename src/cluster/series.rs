@@ -6,14 +6,18 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// A text that comes again within this time is a repetition.
-const WINDOW: Duration = Duration::from_mins(10);
+/// A text that comes again within this time is a repetition: what lasts does after
+/// [`crate::announce::REPEATED_AFTER`], and until the API
+/// server forgets the Event.
+const WINDOW: Duration = Duration::from_mins(50);
 
 /// After the first repetition the count is written again no sooner than this, then twice this, and so on.
 const FIRST_GAP: Duration = Duration::from_secs(10);
 
-/// Different texts about one topic within the window; a scheduler that counts nodes has a new one at
-/// each attempt.
+/// The most of these distances.
+const MOST_GAP: Duration = Duration::from_mins(10);
+
+/// Different texts about one topic within [`MOST_GAP`]; a scheduler that counts nodes has a new one at each attempt.
 const TEXTS: usize = 5;
 
 /// Topics that are remembered.
@@ -62,10 +66,11 @@ impl<T: Eq + Hash> Series<T> {
         let Some(texts) = self.0.get_mut(topic) else {
             return Repeat::New;
         };
-        texts.retain(|text| text.recent(now));
+        texts.retain(|text| text.within(WINDOW, now));
         let hash = hash(note);
         let Some(text) = texts.iter_mut().find(|text| text.hash == hash) else {
-            return if texts.len() < TEXTS {
+            let latest = texts.iter().filter(|text| text.within(MOST_GAP, now));
+            return if latest.count() < TEXTS {
                 Repeat::New
             } else {
                 Repeat::Quiet
@@ -77,7 +82,7 @@ impl<T: Eq + Hash> Series<T> {
             return Repeat::Quiet;
         }
         text.write_after = now + text.gap;
-        text.gap = (text.gap * 2).min(WINDOW);
+        text.gap = (text.gap * 2).min(MOST_GAP);
         Repeat::Again {
             name: text.name.clone(),
             count: text.count,
@@ -109,7 +114,8 @@ impl<T: Eq + Hash> Series<T> {
 
     /// Drops what is over; if nothing is, the older half, so that this stays rare.
     fn make_room(&mut self, now: Instant) {
-        self.0.retain(|_, texts| texts.iter().any(|text| text.recent(now)));
+        self.0
+            .retain(|_, texts| texts.iter().any(|text| text.within(WINDOW, now)));
         if self.0.len() < REMEMBERED {
             return;
         }
@@ -122,8 +128,8 @@ impl<T: Eq + Hash> Series<T> {
 }
 
 impl Text {
-    fn recent(&self, now: Instant) -> bool {
-        now.duration_since(self.last) < WINDOW
+    fn within(&self, span: Duration, now: Instant) -> bool {
+        now.duration_since(self.last) < span
     }
 }
 
@@ -136,6 +142,7 @@ fn hash(note: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::announce::REPEATED_AFTER;
 
     fn written(series: &mut Series<&str>, note: &str, now: Instant) {
         series.written("db waits", note, format!("event-{note}"), now);
@@ -161,7 +168,13 @@ mod tests {
         let mut series = Series::default();
         let start = Instant::now();
         written(&mut series, "a", start);
-        assert_eq!(series.repeat(&"db waits", "a", start + WINDOW), Repeat::New);
+        let lasts = Repeat::Again {
+            name: "event-a".to_owned(),
+            count: 2,
+        };
+        let again = start + REPEATED_AFTER;
+        assert_eq!(series.repeat(&"db waits", "a", again), lasts);
+        assert_eq!(series.repeat(&"db waits", "a", again + WINDOW), Repeat::New);
     }
 
     #[test]
@@ -191,6 +204,14 @@ mod tests {
             }
         }
         assert_eq!(count, TEXTS);
+        // It goes on to change for a day: a few of them are remembered.
+        for minute in 10..1440 {
+            let (note, now) = (format!("1/{minute} nodes"), start + Duration::from_mins(minute));
+            if series.repeat(&"db waits", &note, now) == Repeat::New {
+                written(&mut series, &note, now);
+            }
+            assert!(series.0["db waits"].len() <= 6 * TEXTS, "{minute}");
+        }
     }
 
     #[test]

@@ -161,7 +161,7 @@ pub async fn objects<V: View>(
 }
 
 /// What `explain` reads beside: the Events of a Namespace, or of all, CDI's configuration, and the Leases of the
-/// controller's Namespace. Whoever may not read them learns less, and nothing wrong.
+/// controller's Namespace. What cannot be read is none, and whoever asks hears of it.
 pub async fn beside(client: &Client, namespace: Option<&str>, controllers: &str, limit: Duration) -> Beside {
     let (events, cdi_configs, leases) = tokio::join!(
         objects(client, namespace, limit),
@@ -169,15 +169,20 @@ pub async fn beside(client: &Client, namespace: Option<&str>, controllers: &str,
         objects(client, Some(controllers), limit)
     );
     Beside {
-        events: readable(events).unwrap_or_default(),
-        cdi_configs: readable(cdi_configs).unwrap_or_default(),
+        events: readable(events),
+        cdi_configs: readable(cdi_configs),
         leases: readable(leases),
         definitions: Vec::new(),
     }
 }
 
+/// What could be read; of a kind that does not exist there is nothing more to know.
 fn readable<V>(objects: Result<Objects<V>, ListError>) -> Option<Vec<V>> {
-    objects.ok().map(|objects| objects.readable)
+    match objects {
+        Ok(objects) => Some(objects.readable),
+        Err(ListError(_, error)) if error.code() == Some(404) => Some(Vec::new()),
+        Err(_) => None,
+    }
 }
 
 #[cfg(test)]
@@ -237,5 +242,28 @@ mod tests {
         assert!(index.pod(&Key::new("ns", "fine")).is_some());
         let texts: Vec<String> = unreadable.iter().map(ToString::to_string).collect();
         assert_eq!(texts, ["Pod ns/odd: cannot read the field spec.volumes"]);
+    }
+
+    /// What may not be read may hold something; a kind that does not exist does not.
+    #[tokio::test]
+    async fn what_lies_beside_and_cannot_be_read_is_not_empty() {
+        let server = TestServer::start(|asked| {
+            let path = asked.path.split('?').next().unwrap_or_default();
+            let leases = json!({"kind": "List", "apiVersion": "v1", "metadata": {},
+                "items": [{"metadata": {"name": "first-consumer", "namespace": "ours"}}]});
+            match path.rsplit('/').next() {
+                Some("events") => status(403, "no"),
+                Some("cdiconfigs") => status(404, "no"),
+                _ => (200, leases.to_string()),
+            }
+        })
+        .await;
+        let clients = Clients::from_config(&server.config(), &(Arc::new(|_, _| ()) as Observer)).unwrap();
+        let found = beside(&clients.read, Some("ns"), "ours", Duration::from_secs(5)).await;
+        let counts = (
+            found.events.map(|all| all.len()),
+            found.cdi_configs.map(|all| all.len()),
+        );
+        assert_eq!((counts, found.leases.map(|all| all.len())), ((None, Some(0)), Some(1)));
     }
 }

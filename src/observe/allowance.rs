@@ -19,9 +19,22 @@ impl Allowance {
             namespace: index.namespace(namespace).cloned(),
         }
     }
+
+    /// Whether a quota has got room that it had not in another state of the Namespace.
+    #[must_use]
+    pub fn has_room_since(&self, before: &Self) -> bool {
+        let same = |quota: &ResourceQuota| {
+            before
+                .quotas
+                .iter()
+                .find(|other| other.metadata.name == quota.metadata.name)
+        };
+        let mut quotas = self.quotas.iter();
+        quotas.any(|quota| same(quota).is_some_and(|before| quota.is_less_used_than(before)))
+    }
 }
 
-/// How much of a quota is used makes no difference: that changes with every pod of the Namespace.
+/// How much of a quota is used makes no difference here: that changes with every pod of the Namespace.
 impl PartialEq for Allowance {
     fn eq(&self, other: &Self) -> bool {
         let enforced = |of: &Self| {

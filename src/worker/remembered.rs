@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
-use crate::announce::Stuck;
+use crate::announce::{REPEATED_AFTER, Stuck};
 use crate::decide::Decision;
 use crate::memory::{Memory, Outcome};
 use crate::name::Key;
@@ -32,11 +32,36 @@ pub(super) struct Remembered {
     /// What the last diagnosis has found, for the gauge.
     pub(super) troubles: BTreeSet<Trouble>,
     /// What is stuck, as far as an Event has said it.
-    pub(super) told: BTreeMap<Stuck, Timestamp>,
+    told: BTreeMap<Stuck, Told>,
     /// What went wrong last, as the log has it; said again only when it is something else, or after a success.
     pub(super) complaint: Option<String>,
     /// A deletion that is announced when the pod is gone.
     pub(super) farewell: Option<Box<Farewell>>,
+}
+
+/// What an Event has said.
+#[derive(Clone, Copy, Debug)]
+struct Told {
+    /// When it was so last.
+    seen: Timestamp,
+    /// When it was said last.
+    said: Timestamp,
+}
+
+/// Whether what is stuck is to be said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Say {
+    /// It is new.
+    First,
+    /// It was said a while ago, and lasts.
+    Again,
+    /// It has been said.
+    Nothing,
+}
+
+/// When what is said at a time is to be said again if it lasts.
+pub(super) fn again(said: Timestamp) -> Timestamp {
+    said.checked_add(REPEATED_AFTER).unwrap_or(Timestamp::MAX)
 }
 
 impl Remembered {
@@ -55,11 +80,24 @@ impl Remembered {
         self.placed_since = placed.then(|| self.placed_since.unwrap_or(due));
     }
 
-    /// Notes what is stuck. Whether that is new and has to be said: where several things are wrong, or one comes and
+    /// Notes what is stuck. Whether it has to be said, and when again: where several things are wrong, or one comes and
     /// goes, it may be another every second.
-    pub(super) fn news(&mut self, stuck: Option<Stuck>, now: Timestamp) -> bool {
-        let news = stuck.is_some_and(|stuck| self.told.insert(stuck, now).is_none());
-        self.told.retain(|_, seen| between(*seen, now) < FORGOTTEN_AFTER);
+    pub(super) fn news(&mut self, stuck: Option<Stuck>, now: Timestamp) -> Option<(Say, Timestamp)> {
+        let news = stuck.map(|stuck| {
+            let first = !self.told.contains_key(&stuck);
+            let told = self.told.entry(stuck).or_insert(Told { seen: now, said: now });
+            let say = match again(told.said) {
+                _ if first => Say::First,
+                due if due <= now => Say::Again,
+                _ => Say::Nothing,
+            };
+            told.seen = now;
+            if say != Say::Nothing {
+                told.said = now;
+            }
+            (say, again(told.said))
+        });
+        self.told.retain(|_, told| between(told.seen, now) < FORGOTTEN_AFTER);
         news
     }
 }
@@ -132,25 +170,27 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stuck_is_said_once_and_again_only_if_it_was_not_for_a_while() {
+    fn what_is_stuck_is_said_once_and_again_if_it_lasts_or_was_not_for_a_while() {
         let mut remembered = Remembered::default();
+        let at = |second| Timestamp::from_second(second).expect("a time");
         let stuck = |reason: &str, disk: &str| Some((reason.to_owned(), disk.into()));
         let said = [
-            (0, stuck("WorkerFailing", "root"), true),
-            (1, stuck("WorkerFailing", "root"), false),
-            (2, stuck("WorkerFailing", "data"), true),
-            (3, stuck("ClaimMissing", "data"), true),
-            (4, stuck("WorkerFailing", "root"), false),
-            (5, None, false),
-            (6, stuck("ClaimMissing", "data"), false),
-            (5000, stuck("ClaimMissing", "data"), false),
-            (5001, stuck("WorkerFailing", "data"), true),
-            (9000, None, false),
-            (9001, stuck("ClaimMissing", "data"), true),
+            (0, stuck("WorkerFailing", "root"), Some((Say::First, at(1800)))),
+            (1, stuck("WorkerFailing", "root"), Some((Say::Nothing, at(1800)))),
+            (2, stuck("WorkerFailing", "data"), Some((Say::First, at(1802)))),
+            (3, stuck("ClaimMissing", "data"), Some((Say::First, at(1803)))),
+            (4, stuck("WorkerFailing", "root"), Some((Say::Nothing, at(1800)))),
+            (5, None, None),
+            (6, stuck("ClaimMissing", "data"), Some((Say::Nothing, at(1803)))),
+            (1802, stuck("ClaimMissing", "data"), Some((Say::Nothing, at(1803)))),
+            (1803, stuck("ClaimMissing", "data"), Some((Say::Again, at(3603)))),
+            (1804, stuck("WorkerFailing", "data"), Some((Say::First, at(3604)))),
+            (5000, stuck("ClaimMissing", "data"), Some((Say::Again, at(6800)))),
+            (5600, None, None),
+            (5601, stuck("ClaimMissing", "data"), Some((Say::First, at(7401)))),
         ];
-        for (second, stuck, news) in said {
-            let now = Timestamp::from_second(second).expect("a time");
-            assert_eq!(remembered.news(stuck, now), news, "{second}");
+        for (second, stuck, expected) in said {
+            assert_eq!(remembered.news(stuck, at(second)), expected, "{second}");
         }
     }
 }

@@ -88,10 +88,11 @@ fn main() -> ExitCode {
         }
     };
     let compared = Arc::new((AtomicUsize::new(0), AtomicUsize::new(0)));
+    let repeated = Arc::new(Mutex::new(Vec::new()));
     let mut suite = Suite::default().side_by_side(files.len());
     for file in files {
         let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let (test, compared) = (name.clone(), Arc::clone(&compared));
+        let (test, compared, repeated) = (name.clone(), Arc::clone(&compared), Arc::clone(&repeated));
         suite = suite.shared(&name, async move |cluster: Arc<Cluster>| {
             let mut failed = Vec::new();
             for attempt in 1..=ATTEMPTS {
@@ -101,13 +102,22 @@ fn main() -> ExitCode {
                         compared.1.fetch_add(states, Ordering::Relaxed);
                         return Ok(());
                     }
-                    Err(error) => failed.push(format!("attempt {attempt}: {error:#}")),
+                    Err(error) => {
+                        let failure = format!("attempt {attempt}: {error:#}");
+                        let mut repeated = repeated.lock().unwrap_or_else(PoisonError::into_inner);
+                        repeated.push(format!("{test}, {failure}"));
+                        failed.push(failure);
+                    }
                 }
             }
             bail!(failed.join("\n"))
         });
     }
     let code = suite.run(start);
+    // A model that is right only now and then shows here.
+    for failure in repeated.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        println!("not the same at first: {failure}");
+    }
     println!(
         "{} recordings replayed on a control plane, {} states compared",
         compared.0.load(Ordering::Relaxed),

@@ -45,6 +45,14 @@ async fn two_disks(cluster: Arc<Cluster>, namespace: &str, class: &str, waiting:
         scene.wait_event(reason, text).await?;
         ensure!(scene.events(reason).await?.len() == 1, "{reason}");
     }
+    // Where a person looks.
+    let describe = ["describe", "vm/db", "-n", namespace];
+    let described = scene.cluster.plane.kubectl(&describe).await?;
+    let (_, shown) = described.split_once("\nEvents:\n").context(described.clone())?;
+    for (reason, text) in told {
+        let line = shown.lines().find(|line| line.contains(reason) && line.contains(text));
+        ensure!(line.is_some(), "{reason} is not in:\n{described}");
+    }
     scene.expect(SERVED_ONCE).await
 }
 

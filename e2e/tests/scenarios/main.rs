@@ -65,6 +65,39 @@ fn situations() -> Suite<Cluster> {
     )
 }
 
+/// On a fake API server, whose time passes as fast as nobody works.
+fn in_paused_time(suite: Suite<Cluster>) -> Suite<Cluster> {
+    tests!(suite, paused:
+        schedulers::c06_custom_scheduler,
+        schedulers::c11_runtime_class_and_priority,
+        not_running::c15_immediate_binding_by_presence,
+        not_running::c21_somebody_elses_populator,
+        pod_life::c22_a_pod_that_stays_alive,
+        pod_life::c26_the_place_is_lost,
+        pod_life::c27_a_claim_that_is_going,
+        pod_life::c28_a_deletion_that_does_not_end,
+        pod_life::c33_pods_that_fail,
+        pod_life::c35_a_class_that_comes_later,
+        admission::c36_refusals_at_growing_distances,
+        admission::c39_storage_quota,
+        telling::c40_each_change_is_told_once,
+        telling::c41_a_silent_provisioner,
+        nodes::c44_no_node_yet,
+        nodes::c45_the_node_is_consolidated_away,
+        nodes::c46_no_disk_space,
+        nodes::c46_bound_where_the_vm_cannot_run,
+        nodes::c47_the_second_disk_is_impossible,
+        nodes::c49_the_selected_node_flaps,
+        special_volumes::c51_a_hotplugged_disk_alone,
+        special_volumes::c52_hotplug_into_a_running_vm,
+        special_volumes::c54_scratch_and_prime_go_elsewhere,
+        special_volumes::c55_a_disk_is_about_to_be_filled,
+        special_volumes::c55_a_disk_is_being_filled,
+        special_volumes::c57_the_target_of_a_volume_migration,
+        special_volumes::c58_a_disk_that_can_never_be_filled,
+    )
+}
+
 fn main() -> ExitCode {
     let suite = tests!(situations(), shared:
         halted::legacy_two_disks,
@@ -117,42 +150,20 @@ fn main() -> ExitCode {
         pod_life::c32_a_drain_evicts_it,
         pod_life::c35_what_happened_without_us,
         admission::c36_a_quota_refuses_it,
+        admission::c36_a_limit_range_refuses_it,
         admission::c37_pod_security,
         telling::c40_what_is_being_waited_for,
         special_volumes::c51_a_hotplugged_disk_is_followed,
-        special_volumes::c52_hotplug_into_a_running_vm,
         special_volumes::c55_a_disk_is_already_somewhere,
+        check::what_people_wrote,
+        check::what_cannot_be_read,
         stand_ins::a_vm_runs_stops_and_runs_again,
         stand_ins::virt_controller_catches_up,
         stand_ins::a_node_given_back_is_chosen_again,
         stand_ins::a_failing_driver_holds_a_population_up,
         stand_ins::without_the_gate_nobody_waits,
     );
-    let suite = tests!(suite, paused:
-        schedulers::c06_custom_scheduler,
-        schedulers::c11_runtime_class_and_priority,
-        not_running::c15_immediate_binding_by_presence,
-        not_running::c21_somebody_elses_populator,
-        pod_life::c22_a_pod_that_stays_alive,
-        pod_life::c26_the_place_is_lost,
-        pod_life::c28_a_deletion_that_does_not_end,
-        pod_life::c33_pods_that_fail,
-        admission::c36_refusals_at_growing_distances,
-        admission::c39_storage_quota,
-        telling::c40_each_change_is_told_once,
-        telling::c41_a_silent_provisioner,
-        nodes::c44_no_node_yet,
-        nodes::c45_the_node_is_consolidated_away,
-        nodes::c46_no_disk_space,
-        nodes::c46_bound_where_the_vm_cannot_run,
-        nodes::c47_the_second_disk_is_impossible,
-        nodes::c49_the_selected_node_flaps,
-        special_volumes::c54_scratch_and_prime_go_elsewhere,
-        special_volumes::c55_a_disk_is_about_to_be_filled,
-        special_volumes::c57_the_target_of_a_volume_migration,
-        special_volumes::c58_a_disk_that_can_never_be_filled,
-    );
-    let suite = tests!(suite, alone:
+    let suite = tests!(in_paused_time(suite), alone:
         peers::across_namespaces,
         failures::two_replicas_elect_one,
         failures::the_api_server_restarts,

@@ -16,7 +16,7 @@ use serde_json::json;
 const FALLBACK_AFTER: Duration = Duration::from_secs(9);
 
 /// For a virt-controller that shares a busy machine.
-pub const PATIENT: [(&str, &str); 1] = [("FIRST_CONSUMER_FALLBACK_AFTER", "2m")];
+const PATIENT: [(&str, &str); 1] = [("FIRST_CONSUMER_FALLBACK_AFTER", "2m")];
 
 /// On the legacy path only until the disks are bound: what comes then is CDI's back-off, which takes minutes at times.
 pub async fn left_to_virt_controller(cluster: Arc<Cluster>) -> Result<()> {

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use k8s_openapi::jiff::Timestamp;
+
 use super::rights::Right;
 use crate::api::{
     Cdi, CdiConfig, CsiDriver, DataVolume, Deployment, KubeVirt, Lease, Namespace, StorageClass, View, VirtualMachine,
@@ -46,6 +48,8 @@ pub(super) struct Facts {
     pub deployments: Read<Vec<Deployment>>,
     /// Leases with the name of ours.
     pub leases: Read<Vec<Lease>>,
+    /// The time, by this machine's clock.
+    pub now: Timestamp,
 }
 
 /// A version of an API group, of whom it is, and which of its resources are needed.

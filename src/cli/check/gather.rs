@@ -11,9 +11,10 @@ use kube::api::PostParams;
 use kube::{Api, Client};
 
 use super::facts::{Facts, NEEDED, Read};
-use super::rights::{self, Right};
+use super::rights::{self, Need, Right};
 use crate::api::{Deployment, Lease, OUR_LABEL, View};
 use crate::cli::Failure;
+use crate::clock::Clock;
 use crate::cluster::client::{CallError, timed};
 use crate::cluster::snapshot::{ListError, Objects, objects};
 use crate::leader::LEASE;
@@ -61,14 +62,14 @@ pub(super) async fn gather(client: &Client, controllers: &str, pre: bool, limit:
     let needed = if pre {
         rights::of_installer(controllers)
     } else {
-        rights::of_controller(controllers)
+        rights::of_controller(controllers).into_iter().map(Need::from).collect()
     };
     let user = (!pre).then(|| format!("system:serviceaccount:{controllers}:{account}"));
     let asked = needed
         .into_iter()
-        .map(async |right| {
-            let allowed = allowed(client, &right, user.as_deref(), limit).await;
-            (right, allowed)
+        .map(async |need| {
+            let met = met(client, &need, user.as_deref(), limit).await;
+            (need.right, met)
         })
         .collect::<Vec<_>>();
     Ok(Facts {
@@ -88,6 +89,7 @@ pub(super) async fn gather(client: &Client, controllers: &str, pre: bool, limit:
         vmis: instances,
         deployments,
         leases,
+        now: Clock::default().now(),
     })
 }
 
@@ -126,6 +128,17 @@ async fn resources(
         resources.insert(name, names.map_err(|error| error.to_string()));
     }
     resources
+}
+
+/// Whether a user, or whoever asks, has the right, or what does instead.
+async fn met(client: &Client, need: &Need, user: Option<&str>, limit: Duration) -> Read<bool> {
+    let direct = allowed(client, &need.right, user, limit).await?;
+    if direct || need.instead.is_empty() {
+        return Ok(direct);
+    }
+    let asked = need.instead.iter().map(|right| allowed(client, right, user, limit));
+    let answers: Read<Vec<bool>> = join_all(asked).await.into_iter().collect();
+    Ok(answers?.into_iter().all(|allowed| allowed))
 }
 
 /// Whether a user, or whoever asks, may do it.

@@ -10,6 +10,9 @@ use crate::yaml;
 /// What is shipped is what is needed: a scenario shows that the controller gets along with it.
 const RBAC: &str = include_str!("../../../manifests/base/rbac.yaml");
 
+/// What `kubectl apply` does, at first or to update.
+const APPLIED: [&str; 3] = ["get", "create", "patch"];
+
 /// The kinds of `manifests/base`: group, resource, and whether its objects live in the controller's Namespace.
 const INSTALLED: [(&str, &str, bool); 10] = [
     ("", "namespaces", false),
@@ -73,27 +76,50 @@ impl Right {
     }
 }
 
+/// A right that is needed, or instead of it some others.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Need {
+    /// What is asked for first.
+    pub right: Right,
+    /// Whoever has all of these needs no more; empty if nothing replaces it.
+    pub instead: Vec<Right>,
+}
+
+impl From<Right> for Need {
+    fn from(right: Right) -> Self {
+        let instead = Vec::new();
+        Self { right, instead }
+    }
+}
+
 /// What the controller has to be allowed, as `manifests/base/rbac.yaml` has it.
 pub(super) fn of_controller(namespace: &str) -> Vec<Right> {
+    let objects = yaml::documents(RBAC).unwrap_or_default();
+    objects
+        .iter()
+        .flat_map(|(_, object)| of_role(object, namespace))
+        .collect()
+}
+
+/// All that a Role of the Namespace, or a ClusterRole, allows.
+fn of_role(role: &Value, namespace: &str) -> Vec<Right> {
+    let namespace = (role["kind"] == "Role").then(|| namespace.to_owned());
     let mut rights = Vec::new();
-    for (_, object) in yaml::documents(RBAC).unwrap_or_default() {
-        let namespace = (object["kind"] == "Role").then(|| namespace.to_owned());
-        for rule in items(&object["rules"]) {
-            let names: Vec<Option<String>> = match texts(&rule["resourceNames"]) {
-                names if names.is_empty() => vec![None],
-                names => names.into_iter().map(Some).collect(),
-            };
-            for group in texts(&rule["apiGroups"]) {
-                for resource in texts(&rule["resources"]) {
-                    for verb in texts(&rule["verbs"]) {
-                        rights.extend(names.iter().map(|name| Right {
-                            verb: verb.clone(),
-                            group: group.clone(),
-                            resource: resource.clone(),
-                            namespace: namespace.clone(),
-                            name: name.clone(),
-                        }));
-                    }
+    for rule in items(&role["rules"]) {
+        let names: Vec<Option<String>> = match texts(&rule["resourceNames"]) {
+            names if names.is_empty() => vec![None],
+            names => names.into_iter().map(Some).collect(),
+        };
+        for group in texts(&rule["apiGroups"]) {
+            for resource in texts(&rule["resources"]) {
+                for verb in texts(&rule["verbs"]) {
+                    rights.extend(names.iter().map(|name| Right {
+                        verb: verb.clone(),
+                        group: group.clone(),
+                        resource: resource.clone(),
+                        namespace: namespace.clone(),
+                        name: name.clone(),
+                    }));
                 }
             }
         }
@@ -102,15 +128,47 @@ pub(super) fn of_controller(namespace: &str) -> Vec<Right> {
 }
 
 /// What whoever installs first-consumer has to be allowed.
-pub(super) fn of_installer(namespace: &str) -> Vec<Right> {
-    let right = |&(group, resource, namespaced): &(&str, &str, bool)| Right {
-        verb: "create".to_owned(),
-        group: group.to_owned(),
-        resource: resource.to_owned(),
-        namespace: namespaced.then(|| namespace.to_owned()),
-        name: None,
+pub(super) fn of_installer(namespace: &str) -> Vec<Need> {
+    let applied = INSTALLED.iter().flat_map(|&(group, resource, namespaced)| {
+        APPLIED.map(|verb| {
+            Need::from(Right {
+                verb: verb.to_owned(),
+                group: group.to_owned(),
+                resource: resource.to_owned(),
+                namespace: namespaced.then(|| namespace.to_owned()),
+                name: None,
+            })
+        })
+    });
+    let objects = yaml::documents(RBAC).unwrap_or_default();
+    let objects: Vec<&Value> = objects.iter().map(|(_, object)| object).collect();
+    let given = objects.iter().filter_map(|object| giving(object, &objects, namespace));
+    applied.chain(given).collect()
+}
+
+/// Nobody gives rights that they do not have, unless they may `escalate` the role that holds them, or `bind` it
+/// (Kubernetes `pkg/registry/rbac/escalation_check.go`).
+fn giving(object: &Value, all: &[&Value], namespace: &str) -> Option<Need> {
+    let reference = &object["roleRef"];
+    let (verb, role, name) = if reference.is_null() {
+        ("escalate", object, None)
+    } else {
+        let is_meant =
+            |role: &&&Value| role["kind"] == reference["kind"] && role["metadata"]["name"] == reference["name"];
+        let name = reference["name"].as_str().map(str::to_owned);
+        ("bind", *all.iter().find(is_meant)?, name)
     };
-    INSTALLED.iter().map(right).collect()
+    let right = Right {
+        verb: verb.to_owned(),
+        group: "rbac.authorization.k8s.io".to_owned(),
+        resource: format!("{}s", role["kind"].as_str()?.to_lowercase()),
+        namespace: object["metadata"]["namespace"]
+            .is_string()
+            .then(|| namespace.to_owned()),
+        name,
+    };
+    let instead = of_role(role, namespace);
+    Some(Need { right, instead })
 }
 
 fn items(value: &Value) -> &[Value] {
@@ -157,6 +215,36 @@ mod tests {
         );
         let expand = rights.iter().find(|right| right.verb == "get").expect("expand-spec");
         assert_eq!(expand.attributes().subresource.as_deref(), Some("expand-spec"));
+    }
+
+    /// Whoever installs it gives the controller its rights.
+    #[test]
+    fn an_installer_may_escalate_and_bind_or_has_the_rights_of_the_controller() {
+        let needs = of_installer("ns");
+        let giving: Vec<&Need> = needs.iter().filter(|need| !need.instead.is_empty()).collect();
+        let shown: Vec<_> = giving
+            .iter()
+            .map(|Need { right, .. }| (right.to_string(), right.namespace.as_deref(), right.name.as_deref()))
+            .collect();
+        let [cluster, own] = ["clusterroles", "roles"].map(|kind| format!("{kind}.rbac.authorization.k8s.io"));
+        let expected = [
+            (format!("escalate {cluster}"), None, None),
+            (format!("bind {cluster}"), None, Some("first-consumer")),
+            (format!("escalate {own}"), Some("ns"), None),
+            (format!("bind {own}"), Some("ns"), Some("first-consumer-lease")),
+        ];
+        assert_eq!(shown, expected);
+        let [cluster, bind_cluster, own, bind_own] = &*giving else {
+            panic!("{giving:?}");
+        };
+        let both = [&*cluster.instead, &*own.instead].concat();
+        assert_eq!(both, of_controller("ns"));
+        assert_eq!(
+            [&cluster.instead, &own.instead],
+            [&bind_cluster.instead, &bind_own.instead]
+        );
+        let applied = needs.iter().map(|need| need.right.to_string());
+        assert_eq!(applied.filter(|right| right.ends_with(" namespaces")).count(), 3);
     }
 
     #[test]

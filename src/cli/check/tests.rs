@@ -1,13 +1,13 @@
 //! One table: for each check what just is fine, and the smallest change that makes it fail, with its hint.
 
 mod cluster;
+mod installation;
 
 use serde_json::json;
 
 use super::facts::Facts;
 use super::findings::Mark::{self, Doubtful, Wrong};
 use super::findings::{Finding, sections};
-use super::rights::of_installer;
 use super::text::text;
 use crate::cli::layout::WIDTH;
 use crate::cli::supported::{CDI, KUBERNETES, KUBEVIRT, Minor};
@@ -26,7 +26,7 @@ fn a_cluster_that_has_everything_has_no_trouble() {
     let mut facts = good();
     assert_eq!(trouble(&facts), []);
     facts.pre = true;
-    facts.rights = rights(of_installer("first-consumer"));
+    facts.rights = installs();
     assert_eq!(trouble(&facts), []);
     facts.deployments = Ok(vec![]);
     facts.leases = Ok(vec![]);
@@ -35,7 +35,21 @@ fn a_cluster_that_has_everything_has_no_trouble() {
 
 #[test]
 fn what_only_just_is_fine_is_fine() {
-    let fine: [Edit; 10] = [
+    let fine: [Edit; 14] = [
+        |facts| facts.leases = Ok(vec![renewed("first-consumer", "a", "2025-12-31T23:58:55Z")]),
+        // Its controller is gone, and was never deleted.
+        |facts| {
+            let gone = renewed("second", "x", "2025-12-31T23:58:54Z");
+            facts.leases = Ok(vec![lease("first-consumer", "a"), gone]);
+        },
+        |facts| facts.deployments = Ok(one(&running("first-consumer", "", 2, 1))),
+        // Without an election there is no Lease.
+        |facts| {
+            let mut alone = running("first-consumer", "", 1, 1);
+            alone["spec"]["template"]["spec"]["containers"][0]["args"] = json!(["run"]);
+            facts.deployments = Ok(one(&alone));
+            facts.leases = Ok(vec![]);
+        },
         |facts| {
             let mut owned = vm("yes");
             owned["metadata"]["ownerReferences"] =
@@ -57,7 +71,10 @@ fn what_only_just_is_fine_is_fine() {
             ));
         },
         |facts| facts.vms = Ok(one(&json!({"metadata": {"name": "db", "namespace": "vms"}}))),
-        |facts| facts.deployments = Ok(vec![deployment("first-consumer", "a"), deployment("second", "b")]),
+        |facts| {
+            facts.deployments = Ok(vec![deployment("first-consumer", "a"), deployment("second", "b")]);
+            facts.leases = Ok(vec![lease("first-consumer", "a"), lease("second", "b")]);
+        },
         // An unknown level where nobody has opted in is nobody's trouble.
         |facts| {
             let labels = json!({"pod-security.kubernetes.io/enforce": "strict"});
@@ -150,70 +167,9 @@ fn what_is_wrong_with_cdi_and_the_storage_is_found() {
         (
             Wrong,
             "no StorageClass binds late",
-            "kubectl get storageclass/local -o yaml | sed",
+            r#"{"metadata":{"name":"local-late","annotations":null,"labels":null,"resourceVersion":null},"#,
             |facts| {
                 facts.classes = Ok(one(&class("Immediate")));
-            },
-        ),
-    ]);
-}
-
-#[test]
-fn what_is_wrong_with_the_installation_is_found() {
-    each_fails(&[
-        (
-            Wrong,
-            "the controller may not list nodes",
-            "kubectl apply -k manifests/base",
-            |facts| {
-                let nodes = facts
-                    .rights
-                    .iter_mut()
-                    .find(|(right, _)| right.to_string() == "list nodes");
-                nodes.expect("nodes").1 = Ok(false);
-            },
-        ),
-        (
-            Doubtful,
-            "cannot be checked: forbidden",
-            "subjectaccessreviews",
-            |facts| {
-                facts.rights[3].1 = Err("forbidden".into());
-            },
-        ),
-        (
-            Wrong,
-            "you may not create clusterroles.rbac",
-            "let an administrator",
-            |facts| {
-                facts.pre = true;
-                facts.rights = rights(of_installer("first-consumer"));
-                facts.rights[2].1 = Ok(false);
-            },
-        ),
-        (
-            Wrong,
-            "is not installed: there is no Deployment",
-            "kubectl apply -k",
-            |facts| {
-                facts.deployments = Ok(vec![]);
-                facts.leases = Ok(vec![]);
-            },
-        ),
-        (
-            Wrong,
-            "2 installations serve the same VMs",
-            "kubectl delete deployment/first-consumer -n second",
-            |facts| {
-                facts.deployments = Ok(vec![deployment("first-consumer", "a"), deployment("second", "")]);
-            },
-        ),
-        (
-            Doubtful,
-            "x holds the Lease of a controller in second",
-            "kubectl delete lease/first-consumer -n second",
-            |facts| {
-                facts.leases = Ok(vec![lease("second", "x")]);
             },
         ),
     ]);
@@ -255,6 +211,31 @@ fn what_is_wrong_with_namespaces_and_vms_is_found() {
             },
         ),
     ]);
+}
+
+/// Whoever wrote "no" is not told to opt in.
+#[test]
+fn the_hint_of_an_unreadable_opt_in_says_what_was_meant() {
+    for (value, why, command) in [
+        ("yes", "say what you mean", "true"),
+        ("True", "say what you mean", "true"),
+        (" on", "say what you mean", "true"),
+        ("1", "say what you mean", "true"),
+        ("no", "say what you mean", "false"),
+        ("False", "say what you mean", "false"),
+        ("off ", "say what you mean", "false"),
+        ("0", "say what you mean", "false"),
+        ("N", "say what you mean", "false"),
+        ("", "to have it served (else with =false)", "true"),
+        ("later", "to have it served (else with =false)", "true"),
+    ] {
+        let mut facts = good();
+        facts.vms = Ok(one(&vm(value)));
+        let hint = &trouble(&facts)[0].hint;
+        let command =
+            format!("kubectl annotate vm/db -n vms --overwrite first-consumer.kubevirt.io/provision={command}");
+        assert_eq!(*hint, format!("{why}: {command}"), "{value:?}");
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use super::Scene;
 use super::cause::cause;
 use super::decided::{Decided, decided};
 use super::filling::waits_for;
-use crate::api::{DataVolumePhase, Pod, Scheduled, View as _, VirtualMachineInstance, VmiPhase};
+use crate::api::{CdiConfig, DataVolumePhase, Pod, Scheduled, View as _, VirtualMachineInstance, VmiPhase};
 use crate::claim::Path;
 use crate::diagnose::{Diagnosis, Finding, diagnose};
 use crate::lifecycle::State;
@@ -136,6 +136,15 @@ impl Account {
             pods: pods(scene, &observed),
             diagnosis: diagnosis.findings.iter().map(Wrong::of).collect(),
         }
+    }
+}
+
+impl Account {
+    /// Whether objects that are read beside what is watched, by their plural, might tell more: Events of whoever waits, of
+    /// CDI's configuration whether it binds disks itself.
+    pub(super) fn needs(&self, plural: &str) -> bool {
+        let by_cdi = || self.disks.iter().any(|disk| disk.data_volume.is_some());
+        !self.fine && (plural != CdiConfig::PLURAL || by_cdi())
     }
 }
 

@@ -50,6 +50,13 @@ fn vm(namespace: &str, name: &str, asked: bool) -> String {
 const NO_LEASE: &str = "no Lease of the controller is known in first-consumer (--controller-namespace): its flags are \
     taken to be the defaults";
 
+/// Somebody's Event and CDI's configuration, which say nothing of a VM here.
+fn beside() -> String {
+    let config = json!({"apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "CDIConfig", "metadata": {"name": "config"},
+        "spec": {"featureGates": ["HonorWaitForFirstConsumer"]}});
+    event("Scheduled", "Served", "of somebody", 10).replace("\"first-consumer\"", "\"somebody\"") + &config.to_string()
+}
+
 /// The first-consumer pod of ns/db, which no node fits; its claims by name and UID.
 fn own_pod(claims: &[(&str, &str)]) -> String {
     let name = pod_name(&Key::new("ns", "db"));
@@ -83,7 +90,7 @@ fn files_of(text: &str) -> (Index, Beside) {
 
 fn scene_for(text: &str, flags: &Explain) -> Scene {
     let (index, beside) = files_of(text);
-    Scene::new(index, beside, flags)
+    Scene::new(index, beside, flags, None)
 }
 
 fn told(text: &str, words: &str) -> Explained {
@@ -128,7 +135,8 @@ fn a_table_has_those_that_wait_and_no_failure() {
         + &vm("b", "two", false)
         + &vm("b", "calm", true)
             .replace("Pending", "Bound")
-            .replace("WaitForFirstConsumer\"}}", "Succeeded\"}}");
+            .replace("WaitForFirstConsumer\"}}", "Succeeded\"}}")
+        + &beside();
     let found = told(&text, "-A");
     assert_eq!((found.code, &*found.remarks), (0, &[NO_LEASE.to_owned()][..]));
     let lines: Vec<&str> = found.text.lines().collect();
@@ -214,7 +222,7 @@ fn what_may_not_be_read_is_left_out_and_told() {
     let whole = vm("ns", "db", true);
     let class = whole.find("{\"apiVersion\":\"storage").expect("a class");
     let pod = own_pod(&[("db-root", "claim")]);
-    let mut scene = scene(&(whole[..class].to_owned() + &pod));
+    let mut scene = scene(&(whole[..class].to_owned() + &pod + &beside()));
     let told = |scene: &Scene| explain(scene, &scene.subjects(), &flags("vm/db"), false, at(600));
     assert!(
         !told(&scene).text.contains("Unschedulable"),
@@ -227,10 +235,58 @@ fn what_may_not_be_read_is_left_out_and_told() {
     assert_eq!(
         found.remarks,
         [
-            "you may not read storageclasses: what only they tell is left out",
+            "you cannot read storageclasses: what only they tell is left out",
             NO_LEASE
         ]
     );
+}
+
+/// A quota that has refused the pod, only an Event tells: without any, the answer may be another.
+#[test]
+fn events_and_a_configuration_that_are_missing_are_told() {
+    let note = "the API server refused the pod: exceeded quota: cpu, requested: 1";
+    let refused = event("FirstConsumerRefused", "CreateRefused", note, 10);
+    let config = beside();
+    let config = &config[config.find("{\"apiVersion\":\"cdi").expect("a CDIConfig")..];
+    let waiting = vm("ns", "db", true);
+    let missing = |text: &str| {
+        let remarks = told(text, "vm/db").remarks.into_iter();
+        remarks.filter(|remark| remark != NO_LEASE).collect::<Vec<_>>()
+    };
+    let left_out = |what: &str| [format!("the input has no {what}: what only they tell is left out")];
+    let flags = "vm/db -f saved.yaml";
+    let of_file = |text: &str| told(text, flags).remarks[0].clone();
+    assert_eq!([of_file(&waiting)], left_out("events, cdiconfigs"));
+    assert_eq!([of_file(&(waiting.clone() + config))], left_out("events"));
+    assert_eq!([of_file(&(waiting.clone() + &refused))], left_out("cdiconfigs"));
+    assert_eq!(missing(&(waiting.clone() + &refused + config)), Vec::<String>::new());
+    // CDI has nothing to do with a claim that it does not fill, and Events of nobody who waits are not missing.
+    let data_volume = waiting.replace("\"kind\":\"DataVolume\"", "\"kind\":\"Other\"");
+    let plain = data_volume.replace("\"dataVolume\":{\"name\"", "\"persistentVolumeClaim\":{\"claimName\"");
+    let gone = plain.replace("\"PersistentVolumeClaim\"", "\"Other\"");
+    assert_eq!([of_file(&gone)], left_out("events"));
+    let calm = waiting
+        .replace("\"Pending\"", "\"Bound\"")
+        .replace("\"WaitForFirstConsumer\"}}", "\"Succeeded\"}}");
+    assert_eq!(missing(&calm), Vec::<String>::new());
+}
+
+/// An API server may keep Events for a day; what lasts would have been said again.
+#[test]
+fn an_event_of_more_than_an_hour_ago_counts_no_more() {
+    let note = "the API server refused the pod: exceeded quota: cpu, requested: 1";
+    let refused = vm("ns", "db", true) + &event("FirstConsumerRefused", "CreateRefused", note, 10);
+    let reason = |seen: i64| {
+        let other = event("Scheduled", "Served", "of somebody", seen).replace("\"first-consumer\"", "\"somebody\"");
+        json_of(&(refused.clone() + &other), "vm/db -o json")["reason"].clone()
+    };
+    assert_eq!([reason(3610), reason(3611)], ["CreateRefused", "FirstConsumerNeeded"]);
+    let of_cluster = |seconds: i64| {
+        let (index, beside) = files_of(&refused);
+        let scene = Scene::new(index, beside, &flags(""), Some(at(seconds)));
+        scene.evidence.events.len()
+    };
+    assert_eq!([of_cluster(3610), of_cluster(3611)], [1, 0]);
 }
 
 /// What a container says when it ends is anybody's text.

@@ -55,6 +55,14 @@ fn row_8_halted() {
             (Action::None, Reason::OptedOut),
         ),
         (
+            "the VM opts in where its Namespace opts out",
+            |s| {
+                s.asks("true");
+                s.namespace(&json!({"annotations": {"first-consumer.kubevirt.io/provision": "false"}}));
+            },
+            CREATE,
+        ),
+        (
             "switched off beats asked for",
             |s| s.settings.policy.halted = HaltedVms::None,
             (Action::None, Reason::SwitchedOff),

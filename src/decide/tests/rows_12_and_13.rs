@@ -107,6 +107,11 @@ fn row_13_the_pod_is_outdated() {
             |s| created_with(s, "placement-hash", "v2:01"),
             KEPT,
         ),
+        (
+            "not: another version of ours has made it",
+            |s| created_with(s, "version", "0.0.1"),
+            KEPT,
+        ),
     ]);
 }
 

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::super::Action;
 use super::situation::*;
-use crate::api::Pod;
+use crate::api::{Namespace, Pod, ResourceQuota};
 use crate::memory::Outcome;
 use crate::name::{Key, pod_name};
 use crate::reason::Reason;
@@ -124,6 +124,90 @@ fn a_refused_creation_is_tried_again_at_growing_distances() {
     s.record(Outcome::Refused("exceeded quota".into()));
     let until = s.decide().wake_at.expect("it is tried again");
     assert_eq!(until.duration_since(s.now).as_secs(), 10, "a pod was made meanwhile");
+}
+
+#[test]
+fn a_refused_creation_is_tried_again_later_or_at_once_when_the_wishes_change() {
+    let mut s = Situation::new();
+    s.record(Outcome::Refused("exceeded quota".into()));
+    let decision = s.decide();
+    assert_eq!(
+        (decision.reason, decision.wake_at),
+        (Reason::CreateRefused, Some(at(10)))
+    );
+    assert!(decision.message().ends_with("exceeded quota"), "{}", decision.message());
+    s.now = at(10);
+    s.record(Outcome::Refused("exceeded quota".into()));
+    assert_eq!(s.decide().wake_at, Some(at(30)));
+    s.edit_vm(|vm| vm["spec"]["template"]["spec"]["nodeSelector"] = json!({"zone": "b"}));
+    expect(&mut s, Action::Create, Reason::FirstConsumerNeeded);
+}
+
+#[test]
+fn a_refused_creation_is_tried_again_at_once_when_the_namespace_allows_more() {
+    let quota = |spec: &str, enforced: &str, used: &str| {
+        view(&json!({
+            "metadata": {"name": "memory", "namespace": NAMESPACE},
+            "spec": {"hard": {"requests.memory": spec}},
+            "status": {"hard": {"requests.memory": enforced}, "used": {"requests.memory": used}},
+        }))
+    };
+    let mut s = Situation::new();
+    s.index.apply::<ResourceQuota>(quota("1Gi", "1Gi", "0"));
+    s.record(Outcome::Refused("exceeded quota".into()));
+    expect(&mut s, Action::Wait, Reason::CreateRefused);
+    s.index.apply::<ResourceQuota>(quota("1Gi", "1Gi", "512Mi"));
+    expect(&mut s, Action::Wait, Reason::CreateRefused);
+    // The API server has not heard of the new one yet.
+    s.index.apply::<ResourceQuota>(quota("8Gi", "1Gi", "512Mi"));
+    expect(&mut s, Action::Wait, Reason::CreateRefused);
+    s.index.apply::<ResourceQuota>(quota("8Gi", "8Gi", "512Mi"));
+    expect(&mut s, Action::Create, Reason::FirstConsumerNeeded);
+
+    let mut s = Situation::new();
+    s.record(Outcome::Refused("violates PodSecurity".into()));
+    expect(&mut s, Action::Wait, Reason::CreateRefused);
+    let labels = json!({"pod-security.kubernetes.io/enforce": "baseline"});
+    let namespace = json!({"metadata": {"name": NAMESPACE, "labels": labels}});
+    s.index.apply::<Namespace>(view(&namespace));
+    expect(&mut s, Action::Create, Reason::FirstConsumerNeeded);
+}
+
+#[test]
+fn a_refused_creation_is_tried_again_soon_when_others_leave_room() {
+    let quota = |name: &str, used: &str| {
+        view::<ResourceQuota>(&json!({
+            "metadata": {"name": name, "namespace": NAMESPACE},
+            "status": {"hard": {"requests.memory": "8Gi", "pods": "10"}, "used": {"requests.memory": used, "pods": "3"}},
+        }))
+    };
+    let refused = || {
+        let mut s = Situation::new();
+        s.index.apply(quota("memory", "7Gi"));
+        s.index.apply(quota("other", "1024Mi"));
+        for _ in 0..4 {
+            s.record(Outcome::Refused("exceeded quota".into()));
+        }
+        s
+    };
+    let waits = |s: &mut Situation| s.decide().wake_at;
+    let mut s = refused();
+    assert_eq!(waits(&mut s), Some(at(80)));
+    for (name, used) in [("memory", "7.5Gi"), ("other", "1Gi")] {
+        s.index.apply(quota(name, used));
+        assert_eq!(waits(&mut s), Some(at(80)), "{name}: {used}");
+    }
+    // Less than before, though not less than at the refusal.
+    s.index.apply(quota("memory", "7Gi"));
+    assert_eq!(waits(&mut s), Some(at(10)), "no sooner than after the first refusal");
+
+    let mut s = refused();
+    s.now = at(30);
+    expect(&mut s, Action::Wait, Reason::CreateRefused);
+    s.index.apply(quota("memory", "2Gi"));
+    expect(&mut s, Action::Create, Reason::FirstConsumerNeeded);
+    s.record(Outcome::Refused("exceeded quota".into()));
+    assert_eq!(waits(&mut s), Some(at(190)), "the distances go on growing");
 }
 
 /// None for the first, then 5 s doubling to 5 min, and up to a fifth more.

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::super::{Action, Effect};
 use super::situation::*;
-use crate::api::{Namespace, Pod, ResourceQuota, VirtualMachine};
+use crate::api::{Pod, VirtualMachine};
 use crate::memory::{Memory, Outcome};
 use crate::name::{Key, Uid, pod_name};
 use crate::reason::Reason;
@@ -218,53 +218,6 @@ fn the_schedulers_words_are_shown() {
         decision.message(),
         "a scheduling gate holds the pod: queue.example/admission, other"
     );
-}
-
-#[test]
-fn a_refused_creation_is_tried_again_later_or_at_once_when_the_wishes_change() {
-    let mut s = Situation::new();
-    s.record(Outcome::Refused("exceeded quota".into()));
-    let decision = s.decide();
-    assert_eq!(
-        (decision.reason, decision.wake_at),
-        (Reason::CreateRefused, Some(at(10)))
-    );
-    assert!(decision.message().ends_with("exceeded quota"), "{}", decision.message());
-    s.now = at(10);
-    s.record(Outcome::Refused("exceeded quota".into()));
-    assert_eq!(s.decide().wake_at, Some(at(30)));
-    s.edit_vm(|vm| vm["spec"]["template"]["spec"]["nodeSelector"] = json!({"zone": "b"}));
-    expect(&mut s, Action::Create, Reason::FirstConsumerNeeded);
-}
-
-#[test]
-fn a_refused_creation_is_tried_again_at_once_when_the_namespace_allows_more() {
-    let quota = |spec: &str, enforced: &str, used: &str| {
-        view(&json!({
-            "metadata": {"name": "memory", "namespace": NAMESPACE},
-            "spec": {"hard": {"requests.memory": spec}},
-            "status": {"hard": {"requests.memory": enforced}, "used": {"requests.memory": used}},
-        }))
-    };
-    let mut s = Situation::new();
-    s.index.apply::<ResourceQuota>(quota("1Gi", "1Gi", "0"));
-    s.record(Outcome::Refused("exceeded quota".into()));
-    expect(&mut s, Action::Wait, Reason::CreateRefused);
-    s.index.apply::<ResourceQuota>(quota("1Gi", "1Gi", "512Mi"));
-    expect(&mut s, Action::Wait, Reason::CreateRefused);
-    // The API server has not heard of the new one yet.
-    s.index.apply::<ResourceQuota>(quota("8Gi", "1Gi", "512Mi"));
-    expect(&mut s, Action::Wait, Reason::CreateRefused);
-    s.index.apply::<ResourceQuota>(quota("8Gi", "8Gi", "512Mi"));
-    expect(&mut s, Action::Create, Reason::FirstConsumerNeeded);
-
-    let mut s = Situation::new();
-    s.record(Outcome::Refused("violates PodSecurity".into()));
-    expect(&mut s, Action::Wait, Reason::CreateRefused);
-    let labels = json!({"pod-security.kubernetes.io/enforce": "baseline"});
-    let namespace = json!({"metadata": {"name": NAMESPACE, "labels": labels}});
-    s.index.apply::<Namespace>(view(&namespace));
-    expect(&mut s, Action::Create, Reason::FirstConsumerNeeded);
 }
 
 #[test]

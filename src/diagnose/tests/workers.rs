@@ -172,13 +172,8 @@ pub(super) const TABLE: &[Row] = &[
             w.unfilled("root");
             let running = json!({"type": "Running", "status": "False", "reason": "Unknown", "message": "not yet"});
             w.set("dv-root", &json!({"status": {"conditions": [running]}}));
-            w.warning(
-                "PersistentVolumeClaim",
-                "root",
-                "ImportTargetInUse",
-                "pod x uses it",
-                10,
-            );
+            w.warning("PersistentVolumeClaim", "root", "ImportTargetInUse", "pod x uses it", 9);
+            w.event("PersistentVolumeClaim", "root", "ProvisioningSucceeded", "done");
         },
         "makes no pod to fill it: root, Running=False Unknown: not yet, pod x uses it",
         &[

@@ -7,6 +7,7 @@ mod mutants;
 
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use first_consumer_explore::explore::table::{Extent, table};
 use first_consumer_explore::explore::{Product, Report, explore};
@@ -17,6 +18,7 @@ const LIMIT: usize = 100_000_000;
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
+    let start = Instant::now();
     let extent = match std::env::var("FIRST_CONSUMER_EXPLORE").as_deref() {
         Ok("hours") => Extent::Hours,
         Ok("long") => Extent::Long,
@@ -44,8 +46,20 @@ fn main() -> ExitCode {
         println!("{report}");
     }
     let states: usize = reports.iter().map(|report| report.states).sum();
-    println!("{} models explored, {states} states", reports.len());
+    println!(
+        "{} models explored, {states} states, {} s, {} at most",
+        reports.len(),
+        start.elapsed().as_secs(),
+        most_memory().unwrap_or_else(|| "an unknown amount of memory".to_owned())
+    );
     conclusion.exit_code()
+}
+
+/// The most memory that this process has had.
+fn most_memory() -> Option<String> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(peak.trim().to_owned())
 }
 
 fn verdict(report: &Report) -> Result<(), Failed> {

@@ -46,6 +46,36 @@ pub async fn c36_a_quota_refuses_it(cluster: Arc<Cluster>) -> Result<()> {
     Ok(())
 }
 
+/// What a limit range makes of our pod (and would of the launcher) is refused, and heard of as with a quota. Nobody tells us
+/// of its end: it is tried again.
+pub async fn c36_a_limit_range_refuses_it(cluster: Arc<Cluster>) -> Result<()> {
+    let mut scene = Scene::without_controller(cluster, "c36-range").await?;
+    let most = |memory: &str| json!({"spec": {"limits": [{"type": "Container", "max": {"memory": memory}}]}});
+    let mut narrow = most("1Gi");
+    narrow["apiVersion"] = json!("v1");
+    narrow["kind"] = json!("LimitRange");
+    narrow["metadata"] = json!({"name": "narrow"});
+    scene.create(narrow).await?;
+    let vm = Vm::halted("db")
+        .two_disks(LOCAL_PATH)
+        .provision("true")
+        .guest_memory("4Gi");
+    scene.create(vm.object()).await?;
+    scene.wait_phase(&vm.claims(), "WaitForFirstConsumer").await?;
+    scene.start_controller(&[]).await?;
+    scene
+        .wait_event(
+            "FirstConsumerRefused",
+            "must be less than or equal to memory limit of 1Gi",
+        )
+        .await?;
+    scene.patch("v1", "LimitRange", "narrow", &most("64Gi")).await?;
+    scene.one_node(&vm.claims()).await?;
+    scene.wait_no_own_pod().await?;
+    ensure!(scene.events("FirstConsumerRefused").await?.len() == 1);
+    Ok(())
+}
+
 /// Who is refused asks again at growing distances, whatever refuses (a policy of C37 as well), and says so once; when
 /// the quota changes, at once.
 pub async fn c36_refusals_at_growing_distances() -> Result<()> {

@@ -10,12 +10,14 @@ use first_consumer_e2e::objects::Vm;
 use first_consumer_e2e::stand_in;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
+use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
 /// A class that binds late, whose provisioner does not exist.
 pub const SILENT: &str = "silent";
 
-const CLASS: &str = r"
+/// The class.
+pub const CLASS: &str = r"
 apiVersion: storage.k8s.io/v1
 kind: StorageClass
 metadata: {name: silent}
@@ -124,13 +126,37 @@ impl ByHand {
             .await
     }
 
-    /// A pod that the claim controls, as CDI's workers are, and that no node fits.
-    pub async fn stuck_worker(&self, claim: &str) -> Result<()> {
+    /// A pod that the claim controls, as CDI's workers are.
+    pub async fn worker(&self, claim: &str, node_selector: &Value) -> Result<()> {
         let uid = self.claim(claim).await?.context("no claim")?.uid();
-        let mut worker = first_consumer_e2e::objects::pod(&format!("importer-{claim}"), claim, &json!({"no": "node"}));
+        let mut worker = first_consumer_e2e::objects::pod(&format!("importer-{claim}"), claim, node_selector);
         worker["metadata"]["ownerReferences"] = json!([{"apiVersion": "v1", "kind": "PersistentVolumeClaim",
             "name": claim, "uid": uid, "controller": true}]);
         self.create(worker).await.map(drop)
+    }
+
+    /// One that no node fits.
+    pub async fn stuck_worker(&self, claim: &str) -> Result<()> {
+        self.worker(claim, &json!({"no": "node"})).await
+    }
+
+    /// The VMI of a VM that is there, in a phase; what it is made of may differ from the VM by now.
+    pub async fn instance(&self, of: &Vm, phase: &str) -> Result<DynamicObject> {
+        let mut made = of.bare_vmi();
+        let name = made["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let vm = self.vm(&name).await?;
+        made["metadata"]["ownerReferences"] = json!([{"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine",
+            "name": name, "uid": vm.uid(), "controller": true}]);
+        let made = self.create(made).await?;
+        self.instance_phase(&name, phase).await?;
+        Ok(made)
+    }
+
+    /// Says what KubeVirt would of a VMI.
+    pub async fn instance_phase(&self, name: &str, phase: &str) -> Result<()> {
+        let status = json!({"phase": phase});
+        self.patch_status("kubevirt.io/v1", "VirtualMachineInstance", name, &status)
+            .await
     }
 
     /// How many pods of ours there have been.

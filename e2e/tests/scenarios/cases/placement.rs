@@ -60,7 +60,8 @@ pub async fn c02_node_selector(cluster: Arc<Cluster>) -> Result<()> {
 pub async fn c05_as_thick_as_the_vm(cluster: Arc<Cluster>) -> Result<()> {
     let scene = Scene::new(cluster, "c05").await?;
     let [mut small, mut big] = [scene.own_node("small", "zone-own"), scene.own_node("big", "zone-own")];
-    (small.memory, big.memory) = ("2Gi".to_owned(), "16Gi".to_owned());
+    // What the guest has, and nothing for what runs it.
+    (small.memory, big.memory) = ("4Gi".to_owned(), "16Gi".to_owned());
     scene.cluster.plane.add_nodes(&[small, big]).await?;
     let sized = |name: &str, guest: &str| {
         let vm = scene.on_own_nodes(Vm::halted(name).two_disks(CSI_CLASS).provision("true"));

@@ -8,12 +8,12 @@ use first_consumer_e2e::cluster::Cluster;
 use first_consumer_e2e::control_plane::wait_for;
 use first_consumer_e2e::objects::{LOCAL_PATH, Vm};
 use first_consumer_e2e::scene::{Requests, SERVED_ONCE, Scene};
-use k8s_openapi::api::core::v1::Pod;
-use kube::ResourceExt as _;
-use kube::api::{Patch, PatchParams};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::{Api, ResourceExt as _};
 use serde_json::json;
 
-use super::by_hand::ByHand;
+use super::by_hand::{ByHand, CLASS, SILENT};
 use super::{doubling, no_node, served};
 
 /// A VM whose pod finds no node, and the pod.
@@ -40,6 +40,28 @@ pub async fn c27_a_finished_pod_and_a_claim_that_goes(cluster: Arc<Cluster>) -> 
         })
         .await?;
         scene.delete_vm("db", &vm.claims()).await?;
+    }
+    Ok(())
+}
+
+/// A claim that is going (somebody else holds it back for a while) has no pod of ours at once, in whatever phase, and gets
+/// no other.
+pub async fn c27_a_claim_that_is_going() -> Result<()> {
+    for phase in ["Pending", "Succeeded", "Failed"] {
+        let scene = ByHand::new().await?;
+        let pod = scene.stuck_root().await?;
+        scene.set_phase(&pod.name_any(), phase).await?;
+        let hold = json!({"metadata": {"finalizers": ["example.com/hold"]}});
+        scene.edit_claim("root", &hold).await?;
+        let claims = Api::<PersistentVolumeClaim>::namespaced(scene.client(), &scene.namespace);
+        claims.delete("root", &DeleteParams::default()).await?;
+        scene.advance(Duration::from_secs(2)).await;
+        ensure!(scene.own_pods().await?.is_empty(), "{phase}: not at once");
+        scene.advance(Duration::from_mins(30)).await;
+        ensure!(scene.made() == 1, "{phase}: {} pods", scene.made());
+        let deleted = "first_consumer_pods_deleted_total{reason=\"DiskDeleted\"} 1\n";
+        let metrics = scene.metrics()?;
+        ensure!(metrics.contains(deleted), "{phase}: {metrics}");
     }
     Ok(())
 }
@@ -153,6 +175,22 @@ pub async fn c35_what_happened_without_us(cluster: Arc<Cluster>) -> Result<()> {
         .await
 }
 
+/// The class of a disk comes last: until then nobody knows whether the disk waits for a pod.
+pub async fn c35_a_class_that_comes_later() -> Result<()> {
+    let scene = ByHand::new().await?;
+    let later = json!({"spec": {"storageClassName": "later"}});
+    scene.disk("root", "WaitForFirstConsumer", &later).await?;
+    scene
+        .create(Vm::halted("db").existing_disk("root").provision("true").object())
+        .await?;
+    scene.advance(Duration::from_mins(10)).await;
+    ensure!(scene.made() == 0);
+    scene.apply(&CLASS.replace(SILENT, "later"))?;
+    scene.wait_node("root").await?;
+    ensure!(scene.made() == 1);
+    Ok(())
+}
+
 /// Our pod runs on, though its claims are bound (by whomever): it goes, and none follows.
 pub async fn c22_a_pod_that_stays_alive() -> Result<()> {
     for status in [
@@ -178,19 +216,8 @@ pub async fn c26_the_place_is_lost() -> Result<()> {
     scene.disk("root", "Succeeded", &json!({})).await?;
     scene.bind("root", "node-1").await?;
     scene.create(Vm::started("db").existing_disk("root").object()).await?;
-    let vmi = Vm::started("db").existing_disk("root").bare_vmi();
-    let vm = scene.vm("db").await?;
-    let mut vmi = vmi;
-    vmi["metadata"]["ownerReferences"] = json!([{"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine",
-        "name": "db", "uid": vm.uid(), "controller": true}]);
-    let vmi = scene.create(vmi).await?;
-    scene
-        .patch_status(
-            "kubevirt.io/v1",
-            "VirtualMachineInstance",
-            "db",
-            &json!({"phase": "Scheduling"}),
-        )
+    let vmi = scene
+        .instance(&Vm::started("db").existing_disk("root"), "Scheduling")
         .await?;
     let mut launcher = first_consumer_e2e::objects::pod("virt-launcher-db-x", "root", &json!({"no": "node"}));
     launcher["metadata"]["labels"] = json!({"kubevirt.io": "virt-launcher"});

@@ -5,14 +5,13 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use first_consumer_e2e::cluster::Cluster;
-use first_consumer_e2e::objects::{LOCAL_PATH, Vm, data_volume};
+use first_consumer_e2e::objects::{LOCAL_PATH, Vm, pod};
 use first_consumer_e2e::scene::{SERVED_ONCE, Scene, UNTOUCHED};
 use first_consumer_e2e::stand_in::CSI_CLASS;
 use serde_json::json;
 
 use super::by_hand::ByHand;
 use super::{listed, served};
-use crate::started::PATIENT;
 
 /// A disk that was plugged into the VM decides where its new disks go.
 pub async fn c51_a_hotplugged_disk_is_followed(cluster: Arc<Cluster>) -> Result<()> {
@@ -35,21 +34,44 @@ pub async fn c51_a_hotplugged_disk_is_followed(cluster: Arc<Cluster>) -> Result<
     scene.expect(SERVED_ONCE.times(2)).await
 }
 
-/// A disk is plugged into a running VM: KubeVirt's own pod decides.
-pub async fn c52_hotplug_into_a_running_vm(cluster: Arc<Cluster>) -> Result<()> {
-    let mut scene = Scene::without_controller(cluster, "c52").await?;
-    scene.start_controller(&PATIENT).await?;
-    let vm = Vm::started("db").disk("db-root", CSI_CLASS).provision("true");
+/// A disk is plugged into a running VM: KubeVirt's own pods decide, the launcher and the one that attaches the disk.
+pub async fn c52_hotplug_into_a_running_vm() -> Result<()> {
+    let scene = ByHand::new().await?;
+    scene.disk("root", "Succeeded", &json!({})).await?;
+    scene.bind("root", "node-1").await?;
+    scene.disk("hot", "WaitForFirstConsumer", &json!({})).await?;
+    let vm = Vm::started("db").existing_disk("root").hotplugged("hot");
+    scene.create(vm.clone().provision("true").object()).await?;
+    scene.instance(&vm, "Running").await?;
+    scene.advance(Duration::from_mins(10)).await;
+    let attaches = pod("hp-volume-x", "hot", &json!({"no": "node"}));
+    scene.create(attaches).await?;
+    scene.advance(Duration::from_mins(10)).await;
+    scene.expect(UNTOUCHED)
+}
+
+/// Where a disk that was plugged in is already decides nothing as long as no other waits.
+pub async fn c51_a_hotplugged_disk_alone() -> Result<()> {
+    let scene = ByHand::new().await?;
+    scene.disk("root", "Succeeded", &json!({})).await?;
+    scene.disk("hot", "Succeeded", &json!({})).await?;
+    for disk in ["root", "hot"] {
+        scene.bind(disk, "node-1").await?;
+    }
+    let vm = Vm::halted("db")
+        .existing_disk("root")
+        .hotplugged("hot")
+        .provision("true");
     scene.create(vm.object()).await?;
-    scene.wait_vmi("db", "Running").await?;
-    scene.create(data_volume("hot", LOCAL_PATH)).await?;
-    let plugged = vm.clone().hotplugged("hot").vmi_spec();
+    scene.advance(Duration::from_mins(10)).await;
+    scene.expect(UNTOUCHED)?;
+    scene.disk("new", "WaitForFirstConsumer", &json!({})).await?;
+    let more = vm.existing_disk("new").vmi_spec();
     scene
-        .patch_vm("db", &json!({"spec": {"template": {"spec": plugged}}}))
+        .patch_vm("db", &json!({"spec": {"template": {"spec": more}}}))
         .await?;
-    scene.wait_phase(&["hot".into()], "WaitForFirstConsumer").await?;
-    scene.nothing_happens().await;
-    scene.expect_requests(UNTOUCHED).await
+    ensure!(scene.wait_node("new").await? == "node-1");
+    Ok(())
 }
 
 /// One disk is filled already: a new one follows it.
@@ -96,29 +118,13 @@ pub async fn c57_the_target_of_a_volume_migration() -> Result<()> {
     scene.disk("new", "PendingPopulation", &json!({})).await?;
     let mut vm = Vm::started("db").existing_disk("new").provision("true").object();
     vm["spec"]["updateVolumesStrategy"] = json!("Migration");
-    let vm = scene.create(vm).await?;
-    let mut vmi = Vm::started("db").existing_disk("old").bare_vmi();
-    vmi["metadata"]["ownerReferences"] = json!([{"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine",
-        "name": "db", "uid": vm.metadata.uid, "controller": true}]);
-    scene.create(vmi).await?;
+    scene.create(vm).await?;
     scene
-        .patch_status(
-            "kubevirt.io/v1",
-            "VirtualMachineInstance",
-            "db",
-            &json!({"phase": "Running"}),
-        )
+        .instance(&Vm::started("db").existing_disk("old"), "Running")
         .await?;
     scene.advance(Duration::from_mins(10)).await;
     ensure!(scene.made() == 0);
-    scene
-        .patch_status(
-            "kubevirt.io/v1",
-            "VirtualMachineInstance",
-            "db",
-            &json!({"phase": "Succeeded"}),
-        )
-        .await?;
+    scene.instance_phase("db", "Succeeded").await?;
     scene
         .patch_vm("db", &json!({"spec": {"runStrategy": "Halted"}}))
         .await?;
@@ -143,22 +149,36 @@ pub async fn c58_a_disk_that_can_never_be_filled() -> Result<()> {
     Ok(())
 }
 
+/// A VM with the disk `d1` and another, which waits.
+async fn beside_d1(scene: &ByHand) -> Result<()> {
+    scene.disk("d2", "WaitForFirstConsumer", &json!({})).await?;
+    let vm = Vm::halted("db").existing_disk("d1").existing_disk("d2");
+    scene.create(vm.provision("true").object()).await.map(drop)
+}
+
 /// A disk is bound and about to be filled, which our pod would block: the new disk waits until it is, and then has its
 /// pod. (No Event says so: it passes by itself, and `explain` has it.)
 pub async fn c55_a_disk_is_about_to_be_filled() -> Result<()> {
     let scene = ByHand::new().await?;
     scene.disk("d1", "ImportScheduled", &json!({})).await?;
     scene.bind("d1", "node-2").await?;
-    scene.disk("d2", "WaitForFirstConsumer", &json!({})).await?;
-    let vm = Vm::halted("db")
-        .existing_disk("d1")
-        .existing_disk("d2")
-        .provision("true");
-    scene.create(vm.object()).await?;
+    beside_d1(&scene).await?;
     scene.wait_reason("SiblingImporting").await?;
     scene.advance(Duration::from_mins(10)).await;
     ensure!(scene.made() == 0);
     scene.phase("d1", "Succeeded").await?;
+    ensure!(scene.wait_node("d2").await? == "node-2");
+    ensure!(listed(&scene.made_pods()[0]) == ["d1", "d2"]);
+    Ok(())
+}
+
+/// A disk is bound and being filled already, which our pod can't block any more: the new disk is served beside it.
+pub async fn c55_a_disk_is_being_filled() -> Result<()> {
+    let scene = ByHand::new().await?;
+    scene.disk("d1", "ImportInProgress", &json!({})).await?;
+    scene.bind("d1", "node-2").await?;
+    scene.worker("d1", &json!({})).await?;
+    beside_d1(&scene).await?;
     ensure!(scene.wait_node("d2").await? == "node-2");
     ensure!(listed(&scene.made_pods()[0]) == ["d1", "d2"]);
     Ok(())

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use k8s_openapi::jiff::Timestamp;
+
 use super::super::facts::Facts;
 use super::super::rights::Right;
 use super::{Finding, read};
-use crate::api::{Deployment, Lease, View as _};
-use crate::leader::LEASE;
+use crate::api::{Deployment, Lease, OUR_LABEL, View as _};
 
 const APPLY: &str = "kubectl apply -k manifests/base";
 
@@ -23,12 +24,21 @@ pub(super) fn rights(facts: &Facts) -> Vec<Finding> {
     let missing: Vec<String> = refused(false).iter().map(ToString::to_string).collect();
     let whom = if facts.pre { "you" } else { "the controller" };
     if !missing.is_empty() {
-        let hint = if facts.pre {
-            format!("let an administrator install it: {APPLY}")
+        let (note, hint) = if facts.pre {
+            let gives = missing
+                .iter()
+                .any(|right| right.starts_with("escalate ") || right.starts_with("bind "));
+            let note = if gives {
+                "; or else you need all rights that you would give the controller"
+            } else {
+                ""
+            };
+            (note, format!("let an administrator install it: {APPLY}"))
         } else {
-            format!("give it back what it is shipped with: {APPLY}")
+            ("", format!("give it back what it is shipped with: {APPLY}"))
         };
-        return vec![Finding::wrong(format!("{whom} may not {}", missing.join(", ")), hint)];
+        let text = format!("{whom} may not {}{note}", missing.join(", "));
+        return vec![Finding::wrong(text, hint)];
     }
     if let Some(error) = unknown {
         let hint = "ask somebody who may create subjectaccessreviews, or name another account with --as";
@@ -39,7 +49,7 @@ pub(super) fn rights(facts: &Facts) -> Vec<Finding> {
     }
     let count = facts.rights.len();
     vec![Finding::fine(if facts.pre {
-        format!("you may create all {count} kinds of objects that an installation has")
+        format!("you may do all {count} things that an installation takes")
     } else {
         format!("the controller may do all {count} things that it does")
     })]
@@ -67,25 +77,58 @@ pub(super) fn installations(facts: &Facts) -> Vec<Finding> {
         [one] => Finding::fine(format!("there is one: {}", shown(one))),
         several => rivals(several, &facts.controllers),
     }];
+    if !facts.pre {
+        let leases = facts.leases.as_deref().ok();
+        findings.extend(deployments.iter().map(|found| life(found, leases, facts.now)));
+    }
     let homes: BTreeSet<&str> = deployments.iter().map(|found| &*found.meta().namespace).collect();
     match read("Leases", &facts.leases) {
         Err(finding) => findings.push(finding),
         Ok(leases) => {
             let strange = leases.iter().filter(|lease| !homes.contains(&*lease.meta().namespace));
-            findings.extend(strange.filter_map(strange_leader));
+            findings.extend(strange.filter_map(|lease| strange_leader(lease, facts.now)));
         }
     }
     findings
 }
 
 /// Somebody leads where nothing is installed.
-fn strange_leader(lease: &Lease) -> Option<Finding> {
+fn strange_leader(lease: &Lease, now: Timestamp) -> Option<Finding> {
     let namespace = &lease.meta().namespace;
-    let holder = lease.holder()?;
+    let holder = lease.holder().filter(|_| !lease.expired(now))?;
     Some(Finding::doubtful(
         format!("{holder} holds the Lease of a controller in {namespace}, where there is no Deployment of it"),
-        format!("if nothing runs there, delete it: kubectl delete lease/{LEASE} -n {namespace}"),
+        format!("stop what runs there by that name: kubectl get pods -n {namespace}"),
     ))
+}
+
+/// Whether a controller runs, and one of its replicas leads. `leases` is missing if they cannot be read.
+fn life(deployment: &Deployment, leases: Option<&[Lease]>, now: Timestamp) -> Finding {
+    let (meta, shown) = (deployment.meta(), shown(deployment));
+    let (namespace, (key, value)) = (&meta.namespace, OUR_LABEL);
+    let ready = deployment.ready_replicas();
+    if deployment.replicas() == 0 {
+        let hint = format!("start it: kubectl scale {shown} --replicas=2");
+        return Finding::doubtful(format!("nothing runs: {shown} asks for no replica"), hint);
+    }
+    if ready == 0 {
+        let hint = format!("see what they wait for: kubectl describe pods -n {namespace} -l {key}={value}");
+        return Finding::doubtful(format!("no replica of {shown} is ready"), hint);
+    }
+    let is_ours = |lease: &&Lease| lease.meta().namespace == *namespace;
+    let lease = match leases.filter(|_| deployment.switch("leader-elect")) {
+        None => return Finding::fine(format!("replicas that are ready: {ready}")),
+        Some(leases) => leases.iter().find(is_ours),
+    };
+    let text = match lease.and_then(|lease| Some((lease, lease.holder()?))) {
+        Some((lease, holder)) if lease.expired(now) => {
+            format!("{holder} leads in {namespace} and has not said so for more than a minute: nobody makes pods")
+        }
+        Some((_, holder)) => return Finding::fine(format!("replicas that are ready: {ready}; {holder} leads")),
+        None => format!("no replica leads in {namespace}: nobody makes pods"),
+    };
+    let hint = format!("see what they say: kubectl logs -n {namespace} -l {key}={value} --prefix");
+    Finding::doubtful(text, hint)
 }
 
 /// Several installations: each has a Lease of its own, so two of them would serve the same VMs.

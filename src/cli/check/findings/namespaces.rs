@@ -13,6 +13,10 @@ const ENFORCE: &str = "pod-security.kubernetes.io/enforce";
 /// Our pods pass all of them (`src/pod.rs`; Kubernetes `pod-security-admission/api/constants.go`).
 const LEVELS: [&str; 3] = ["privileged", "baseline", "restricted"];
 
+/// What is written for `"true"` and `"false"`: the words of YAML 1.1 (`bool`) and of Go (`strconv.ParseBool`).
+const YES: [&str; 6] = ["true", "t", "yes", "y", "on", "1"];
+const NO: [&str; 6] = ["false", "f", "no", "n", "off", "0"];
+
 /// So many objects are named; whoever repairs those sees the next.
 const SHOWN: usize = 10;
 
@@ -83,9 +87,17 @@ fn opt_in(kind: &str, meta: &Meta, value: &str) -> Finding {
     } else {
         format!(" -n {namespace}")
     };
+    let word = value.trim().to_lowercase();
+    let (why, meant) = if NO.contains(&&*word) {
+        ("say what you mean", false)
+    } else if YES.contains(&&*word) {
+        ("say what you mean", true)
+    } else {
+        ("to have it served (else with =false)", true)
+    };
     Finding::wrong(
         format!("{kind}/{name}{place} says {DOMAIN}/provision: {value:?}, which is neither \"true\" nor \"false\""),
-        format!("say what you mean: kubectl annotate {kind}/{name}{place} --overwrite {DOMAIN}/provision=true"),
+        format!("{why}: kubectl annotate {kind}/{name}{place} --overwrite {DOMAIN}/provision={meant}"),
     )
 }
 

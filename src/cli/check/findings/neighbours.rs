@@ -84,7 +84,7 @@ fn version(supported: Supported, running: Option<&str>) -> Finding {
         let hint = match supported {
             KUBEVIRT => "see whether its operator runs: kubectl get kubevirt -A -o yaml",
             CDI => "see whether its operator runs: kubectl get cdi -o yaml",
-            _ => "see what it says of itself: kubectl version",
+            _ => "see what it says of itself: kubectl get --raw /version",
         };
         return Finding::doubtful(text, hint);
     };
@@ -151,10 +151,12 @@ fn late_class(classes: &[StorageClass]) -> String {
             .to_owned();
     };
     let name = &class.meta().name;
+    // Annotations and labels say what only one class may be: the default, or what some tool has applied.
     format!(
         "if volumes of {name} belong to a node or a zone, give it a twin that waits: kubectl get storageclass/{name} \
-         -o yaml | sed -e 's/Mode: Immediate/Mode: WaitForFirstConsumer/' -e 's/^  name: .*/&-late/' \
-         -e '/^  resourceVersion:/d' | kubectl create -f -"
+         -o yaml | kubectl patch --local -f - --type merge -p \
+         '{{\"metadata\":{{\"name\":\"{name}-late\",\"annotations\":null,\"labels\":null,\"resourceVersion\":null}},\
+         \"volumeBindingMode\":\"WaitForFirstConsumer\"}}' -o yaml | kubectl create -f -"
     )
 }
 

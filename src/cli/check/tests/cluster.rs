@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::super::facts::{Facts, NEEDED, Read};
-use super::super::rights::{Right, of_controller};
+use super::super::rights::{Right, of_controller, of_installer};
 use crate::cli::supported::{CDI, KUBERNETES, KUBEVIRT, Minor, Supported};
 
 pub fn view<T: DeserializeOwned>(value: &Value) -> T {
@@ -20,6 +20,14 @@ pub fn one<T: DeserializeOwned>(value: &Value) -> Vec<T> {
 pub fn rights(rights: Vec<Right>) -> Vec<(Right, Read<bool>)> {
     rights.into_iter().map(|right| (right, Ok(true))).collect()
 }
+
+pub fn installs() -> Vec<(Right, Read<bool>)> {
+    let needs = of_installer("first-consumer").into_iter();
+    rights(needs.map(|need| need.right).collect())
+}
+
+/// The time, a little after the Leases were renewed.
+const NOW: &str = "2026-01-01T00:00:10Z";
 
 /// A cluster that has everything.
 pub fn good() -> Facts {
@@ -50,6 +58,7 @@ pub fn good() -> Facts {
         vmis: Ok(vec![]),
         deployments: Ok(vec![deployment("first-consumer", "")]),
         leases: Ok(vec![lease("first-consumer", "a"), lease("old", "")]),
+        now: NOW.parse().expect("a time"),
     }
 }
 
@@ -78,12 +87,25 @@ pub fn vm(value: &str) -> Value {
 }
 
 pub fn deployment<T: DeserializeOwned>(namespace: &str, watched: &str) -> T {
+    view(&running(namespace, watched, 2, 2))
+}
+
+/// One that asks for so many replicas, of which so many are ready.
+pub fn running(namespace: &str, watched: &str, replicas: i32, ready: i32) -> Value {
     let env = json!([{"name": "FIRST_CONSUMER_WATCH_NAMESPACE", "value": watched}]);
-    view(&json!({"metadata": {"name": "first-consumer", "namespace": namespace},
-        "spec": {"template": {"spec": {"containers": [{"env": env}]}}}}))
+    let containers = json!([{"args": ["run", "--leader-elect"], "env": env}]);
+    json!({"metadata": {"name": "first-consumer", "namespace": namespace},
+        "spec": {"replicas": replicas, "template": {"spec": {"containers": containers}}},
+        "status": {"readyReplicas": ready}})
 }
 
 pub fn lease<T: DeserializeOwned>(namespace: &str, holder: &str) -> T {
+    renewed(namespace, holder, "2026-01-01T00:00:00.123456Z")
+}
+
+/// Last renewed then.
+pub fn renewed<T: DeserializeOwned>(namespace: &str, holder: &str, time: &str) -> T {
     let meta = json!({"name": "first-consumer", "namespace": namespace});
-    view(&json!({"metadata": meta, "spec": {"holderIdentity": holder}}))
+    view(&json!({"metadata": meta,
+        "spec": {"holderIdentity": holder, "leaseDurationSeconds": 15, "renewTime": time}}))
 }

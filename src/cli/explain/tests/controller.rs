@@ -15,7 +15,7 @@ fn lease(marks: &[(String, String)], holder: &str) -> String {
 #[test]
 fn flags_that_are_not_known_are_told() {
     let marks = Policy::default().marks();
-    let remarks = |more: &str, words: &str| told(&(vm("ns", "db", true) + more), words).remarks;
+    let remarks = |more: &str, words: &str| told(&(vm("ns", "db", true) + more + &beside()), words).remarks;
     let known = lease(&marks, "pod-a");
     assert_eq!(remarks(&known, "vm/db"), Vec::<String>::new());
     assert_eq!(remarks("", "vm/db"), [NO_LEASE]);
@@ -39,7 +39,7 @@ fn flags_that_are_not_known_are_told() {
 
     let (index, mut beside) = (Index::default(), Beside::default());
     beside.leases = None;
-    let doubt = Scene::new(index, beside, &flags("--controller-namespace ours"))
+    let doubt = Scene::new(index, beside, &flags("--controller-namespace ours"), None)
         .controller
         .doubt;
     let unread = "the Lease of the controller in ours cannot be read: its flags are taken to be the defaults";
@@ -70,7 +70,10 @@ fn a_controller_that_is_gone_is_the_cause() {
     let message = format!("{needed}; no controller acts: {neglected}");
     assert_eq!(cause(&gone), ["FirstConsumerNeeded", &*message, look]);
     let flags = ": its flags are taken to be those of its last leader";
-    assert_eq!(told(&gone, "vm/db").remarks, [format!("{neglected}{flags}")]);
+    assert_eq!(
+        told(&(gone.clone() + &beside()), "vm/db").remarks,
+        [format!("{neglected}{flags}")]
+    );
     let left = "nobody holds the Lease of the controller in first-consumer";
     let message = format!("{needed}; no controller acts: {left}");
     assert_eq!(
