@@ -2,7 +2,7 @@ mod cluster;
 mod controller;
 mod filling;
 mod instancetypes;
-mod width;
+mod layout;
 mod wishes;
 
 use serde_json::{Value, json};
@@ -289,43 +289,6 @@ fn an_event_of_more_than_an_hour_ago_counts_no_more() {
     assert_eq!([of_cluster(3610), of_cluster(3611)], [1, 0]);
 }
 
-/// What a container says when it ends is anybody's text.
-#[test]
-fn what_the_cluster_says_makes_no_line_and_moves_no_cursor() {
-    let words = "gone\nCause:  Nothing\u{1b}[2J\r\tNext:   stop looking";
-    let refused = event("FirstConsumerRefused", "CreateRefused", words, 10);
-    let text = vm("ns", "db", true) + &refused;
-    for found in [told(&text, "vm/db"), told(&text, "-n ns")] {
-        assert!(found.text.contains("gone"), "{}", found.text);
-        let odd = |c: char| c.is_control() && c != '\n';
-        assert!(!found.text.contains(odd), "{:?}", found.text);
-        let causes = found.text.lines().filter(|line| line.starts_with("Cause:"));
-        assert!(causes.count() <= 1, "{}", found.text);
-    }
-}
-
-/// The launcher is a consumer, but as long as it has no node the disk waits.
-#[test]
-fn a_launcher_without_a_node_is_waited_for() {
-    let launcher = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "virt-launcher-db-x",
-        "namespace": "ns", "uid": "pod", "creationTimestamp": at(590).to_string(),
-        "labels": {"kubevirt.io": "virt-launcher", "kubevirt.io/created-by": "vmi"},
-        "ownerReferences": [{"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance", "name": "db",
-            "uid": "vmi", "controller": true}]}, "status": {"phase": "Pending"}});
-    let vmi = json!({"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance", "metadata": {"name": "db",
-        "namespace": "ns", "uid": "vmi", "ownerReferences": [{"apiVersion": "kubevirt.io/v1",
-            "kind": "VirtualMachine", "name": "db", "uid": "vm", "controller": true}]},
-        "spec": {"domain": {}, "volumes": [{"name": "root", "dataVolume": {"name": "db-root"}}]}});
-    let text = vm("ns", "db", true) + &vmi.to_string() + &launcher.to_string();
-    let found = told(&text, "vm/db");
-    let words = found.text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let waits = words.contains("Cause: LauncherPresent: ") && words.contains("a disk waits for the node");
-    assert!(waits && found.code == 1, "{}", found.text);
-    let next = "kubectl describe pods -l vm.kubevirt.io/name=db -n ns";
-    assert!(found.text.contains(next), "{}", found.text);
-    assert!(told(&text, "-n ns").text.contains("LauncherPresent"));
-}
-
 /// As with `kubectl get`.
 #[test]
 fn all_namespaces_are_more_than_one() {
@@ -390,22 +353,6 @@ fn the_lease_tells_the_flags_and_the_cdi_config_the_gate() {
         diagnosis(&(pending + &config(&["HonorWaitForFirstConsumer"]))),
         Value::Null
     );
-}
-
-#[test]
-fn colour_is_only_in_the_two_words() {
-    let scene = scene(&vm("ns", "db", true));
-    let plain = explain(&scene, &scene.subjects(), &flags("vm/db"), false, at(600)).text;
-    let painted = explain(&scene, &scene.subjects(), &flags("vm/db"), true, at(600)).text;
-    assert!(!plain.contains('\u{1b}'));
-    assert!(
-        painted.contains("\u{1b}[31mCause:\u{1b}[0m  First") && painted.contains("\u{1b}[34mNext:\u{1b}[0m   wait"),
-        "{painted}"
-    );
-    let stripped = ["\u{1b}[31m", "\u{1b}[34m", "\u{1b}[0m"]
-        .iter()
-        .fold(painted, |text, code| text.replace(code, ""));
-    assert_eq!(stripped, plain);
 }
 
 #[tokio::test]

@@ -139,3 +139,25 @@ fn a_worker_that_does_not_start_is_told_with_the_kubelets_words() {
         "{text}"
     );
 }
+
+/// The launcher is a consumer, but as long as it has no node the disk waits.
+#[test]
+fn a_launcher_without_a_node_is_waited_for() {
+    let launcher = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "virt-launcher-db-x",
+        "namespace": "ns", "uid": "pod", "creationTimestamp": at(590).to_string(),
+        "labels": {"kubevirt.io": "virt-launcher", "kubevirt.io/created-by": "vmi"},
+        "ownerReferences": [{"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance", "name": "db",
+            "uid": "vmi", "controller": true}]}, "status": {"phase": "Pending"}});
+    let vmi = json!({"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance", "metadata": {"name": "db",
+        "namespace": "ns", "uid": "vmi", "ownerReferences": [{"apiVersion": "kubevirt.io/v1",
+            "kind": "VirtualMachine", "name": "db", "uid": "vm", "controller": true}]},
+        "spec": {"domain": {}, "volumes": [{"name": "root", "dataVolume": {"name": "db-root"}}]}});
+    let text = vm("ns", "db", true) + &vmi.to_string() + &launcher.to_string();
+    let found = told(&text, "vm/db");
+    let words = found.text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let waits = words.contains("Cause: LauncherPresent: ") && words.contains("a disk waits for the node");
+    assert!(waits && found.code == 1, "{}", found.text);
+    let next = "kubectl describe pods -l vm.kubevirt.io/name=db -n ns";
+    assert!(found.text.contains(next), "{}", found.text);
+    assert!(told(&text, "-n ns").text.contains("LauncherPresent"));
+}

@@ -1,4 +1,4 @@
-//! The widest names that Kubernetes lets a Namespace and KubeVirt a VM have.
+//! How a text is laid out, also for the widest names that Kubernetes lets a Namespace and KubeVirt a VM have.
 
 use super::*;
 use crate::cli::layout::{WIDTH, width};
@@ -59,4 +59,35 @@ fn the_schedulers_own_words_are_in_the_tree_and_what_they_mean_below() {
         "{tree}"
     );
     assert!(!cause.contains("0/1"), "{cause}");
+}
+
+/// What a container says when it ends is anybody's text.
+#[test]
+fn what_the_cluster_says_makes_no_line_and_moves_no_cursor() {
+    let words = "gone\nCause:  Nothing\u{1b}[2J\r\tNext:   stop looking";
+    let refused = event("FirstConsumerRefused", "CreateRefused", words, 10);
+    let text = vm("ns", "db", true) + &refused;
+    for found in [told(&text, "vm/db"), told(&text, "-n ns")] {
+        assert!(found.text.contains("gone"), "{}", found.text);
+        let odd = |c: char| c.is_control() && c != '\n';
+        assert!(!found.text.contains(odd), "{:?}", found.text);
+        let causes = found.text.lines().filter(|line| line.starts_with("Cause:"));
+        assert!(causes.count() <= 1, "{}", found.text);
+    }
+}
+
+#[test]
+fn colour_is_only_in_the_two_words() {
+    let scene = scene(&vm("ns", "db", true));
+    let plain = explain(&scene, &scene.subjects(), &flags("vm/db"), false, at(600)).text;
+    let painted = explain(&scene, &scene.subjects(), &flags("vm/db"), true, at(600)).text;
+    assert!(!plain.contains('\u{1b}'));
+    assert!(
+        painted.contains("\u{1b}[31mCause:\u{1b}[0m  First") && painted.contains("\u{1b}[34mNext:\u{1b}[0m   wait"),
+        "{painted}"
+    );
+    let stripped = ["\u{1b}[31m", "\u{1b}[34m", "\u{1b}[0m"]
+        .iter()
+        .fold(painted, |text, code| text.replace(code, ""));
+    assert_eq!(stripped, plain);
 }
