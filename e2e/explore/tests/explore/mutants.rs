@@ -296,8 +296,10 @@ fn anti_affine() -> Model {
 
 fn a_pod_that_is_not_kept_out_of_where_a_peer_is() -> Result<(), Failed> {
     let broken = Broken(|turn: &mut Turn, _: &mut Memory| {
-        if let Effect::Create(pod) = &mut turn.effect {
-            pod["spec"]["affinity"]["nodeAffinity"] = json!(null);
+        if let Effect::Create(pod) = &mut turn.effect
+            && let Some(affinity) = pod["spec"]["affinity"].as_object_mut()
+        {
+            affinity.remove("nodeAffinity");
         }
     });
     caught(&anti_affine(), &broken, "anti-affine VMs")
