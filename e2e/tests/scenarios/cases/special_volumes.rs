@@ -145,7 +145,10 @@ pub async fn c58_a_disk_that_can_never_be_filled() -> Result<()> {
     scene.advance(Duration::from_mins(30)).await;
     ensure!(scene.made() == 1 && scene.own_pods().await?.is_empty());
     let told = scene.told("DiskStuck");
-    ensure!(told == ["a DataVolume has failed: root, 404 Not Found"], "{told:?}");
+    ensure!(
+        told == ["a DataVolume has failed: root, Running=False Error: 404 Not Found"],
+        "{told:?}"
+    );
     Ok(())
 }
 
