@@ -1,5 +1,6 @@
 //! What may be wrong on the way from a DataVolume to a filled claim, in the order of that way.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
@@ -7,7 +8,7 @@ use k8s_openapi::jiff::Timestamp;
 use super::{Case, Since, Suspicion};
 use crate::api::{ClaimPhase, DataVolume, DataVolumePhase, Event, PersistentVolumeClaim, View as _};
 use crate::claim::{Claim, Path};
-use crate::name::Key;
+use crate::name::{Key, a_few};
 use crate::observe::Disk;
 use crate::reason::{Known, Trouble, quota};
 
@@ -172,7 +173,21 @@ pub(super) fn provisioning_failed(case: &Case, disk: &Disk) -> Option<Suspicion>
     // A prime claim whose node the provisioner has given back is given no other (CDI reference 2.7).
     let stranded = target.selected_node().is_some() && provisioned.selected_node().is_none();
     let object = if stranded { "" } else { &*meta.name };
-    Some(Suspicion::of(Trouble::ProvisioningFailed, &disk.name, words, object))
+    let node = provisioned.selected_node().or(target.selected_node());
+    let held = node.and_then(|node| Some(format!(" (on {node}, {})", bound_there(case, disk, node)?)));
+    let about = format!("{words}{}", held.unwrap_or_default());
+    Some(Suspicion::of(Trouble::ProvisioningFailed, &disk.name, about, object))
+}
+
+/// Other disks of the VM that have their volume on the node where this one is to come: they leave it no other.
+fn bound_there(case: &Case, disk: &Disk, node: &str) -> Option<String> {
+    let others = case.observed.disks.iter().filter(|other| other.name != disk.name);
+    let there = others
+        .filter_map(|other| other.claim.as_ref())
+        .filter(|claim| claim.phase == ClaimPhase::Bound && claim.selected_node.as_deref() == Some(node));
+    let names: BTreeSet<&str> = there.map(|claim| &*claim.name).collect();
+    let verb = if names.len() == 1 { "is" } else { "are" };
+    a_few(&names, 3).map(|names| format!("where {names} {verb} bound"))
 }
 
 /// A node is selected for the claim that the provisioner works on, and nothing shows that it has begun. What the PV
@@ -197,7 +212,12 @@ pub(super) fn provisioner_silent(case: &Case, disk: &Disk) -> Option<Suspicion> 
     let asked = events().filter(|event| &*event.reason == "ExternalProvisioning");
     let asked = asked.filter_map(Event::first).min();
     let (provisioner, name) = (&class.provisioner, &class.metadata.name);
-    let about = format!("{provisioner} of class {name}, for {} on {node}", disk.name);
+    let held = bound_there(case, disk, node).map(|held| format!(", {held}"));
+    let about = format!(
+        "{provisioner} of class {name}, for {} on {node}{}",
+        disk.name,
+        held.unwrap_or_default()
+    );
     let suspicion = Suspicion::of(Trouble::ProvisionerSilent, &disk.name, about, &*class.metadata.name);
     Some(suspicion.lasting(Since::Seen(asked.or(meta.creation_timestamp)), PROVISIONER))
 }

@@ -280,6 +280,28 @@ fn the_first_cause_comes_first_and_disks_in_the_order_of_the_spec() {
     assert_eq!(troubles, [silent("root"), silent("data"), launcher]);
 }
 
+/// The volume that is there can't be moved, so the other can only come beside it.
+#[test]
+fn a_disk_that_can_not_be_made_beside_another_is_told_with_it() {
+    let about = |change: fn(&mut World)| {
+        let mut world = World::new();
+        world.pending("root");
+        change(&mut world);
+        let found = world.look(None);
+        found.findings.first().map(|finding| finding.about.clone())
+    };
+    let silent = "example.com/local of class late, for root on node-1";
+    let beside = format!("{silent}, where data is bound");
+    assert_eq!(about(|_| {}), Some(beside));
+    let alone: [fn(&mut World); 2] = [
+        |w| w.pending("data"),
+        |w| w.annotate("data", "volume.kubernetes.io/selected-node", &json!("node-2")),
+    ];
+    for elsewhere in alone {
+        assert_eq!(about(elsewhere).as_deref(), Some(silent));
+    }
+}
+
 /// The decision only says why there is no pod, except that a disk is going.
 #[test]
 fn the_first_finding_is_the_cause_unless_a_disk_is_going() {

@@ -76,6 +76,7 @@ fn in_paused_time(suite: Suite<Cluster>) -> Suite<Cluster> {
         pod_life::c26_the_place_is_lost,
         pod_life::c27_a_claim_that_is_going,
         pod_life::c28_a_deletion_that_does_not_end,
+        pod_life::c32_evicted_after_its_work,
         pod_life::c33_pods_that_fail,
         pod_life::c35_a_class_that_comes_later,
         admission::c36_refusals_at_growing_distances,

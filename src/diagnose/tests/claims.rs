@@ -194,7 +194,7 @@ pub(super) const TABLE: &[Row] = &[
                 &json!("failed to provision volume with StorageClass \"late\": full"),
             );
         },
-        "\"late\": full",
+        "\"late\": full (on node-1, where data is bound)",
         &[
             ("other words", |w| {
                 w.annotate(
@@ -282,7 +282,7 @@ pub(super) const TABLE: &[Row] = &[
         "legacy",
         "root",
         |w| w.pending("root"),
-        "example.com/local of class late, for root on node-1",
+        "example.com/local of class late, for root on node-1, where data is bound",
         &[
             ("young", |w| w.now = at(119)),
             ("no node", |w| w.unplaced("root")),
@@ -321,7 +321,7 @@ pub(super) const TABLE: &[Row] = &[
         "populator",
         "root",
         |w| prime(w, "Pending"),
-        "example.com/local of class late, for root on node-1",
+        "example.com/local of class late, for root on node-1, where data is bound",
         &[
             ("the prime is bound, and being filled", |w| prime(w, "Bound")),
             ("CDI has not begun", |w| drop(w.objects.remove("prime"))),

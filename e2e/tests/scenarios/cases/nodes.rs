@@ -149,7 +149,10 @@ pub async fn c47_the_second_disk_is_impossible() -> Result<()> {
     scene.wait_bound("db-root").await?;
     scene.advance(Duration::from_mins(10)).await;
     let told = told(&scene, "DiskStuck");
-    ensure!(told.len() == 1 && told[0].contains("db-data on node-1"), "{told:?}");
+    ensure!(
+        told.len() == 1 && told[0].contains("db-data on node-1, where db-root is bound"),
+        "{told:?}"
+    );
     scene
         .stand_ins
         .provisioner_fault("ns", "db-data", Some(Fault::GivesNodeBack));

@@ -65,7 +65,9 @@ pub async fn c17_the_copy_of_a_vm(cluster: Arc<Cluster>) -> Result<()> {
     let original = Vm::halted("src").two_disks(CSI_CLASS).provision("true");
     scene.create(original.object()).await?;
     served(&scene, &original).await?;
-    let copy = Vm::halted("copy").disk("copy-root", CSI_CLASS).provision("true");
+    let mut root = data_volume("copy-root", CSI_CLASS);
+    root["spec"]["source"] = json!({"pvc": {"name": "src-root", "namespace": scene.namespace}});
+    let copy = Vm::halted("copy").data_volume(root).provision("true");
     let owner = scene.create(copy.object()).await?;
     served(&scene, &copy).await?;
     let made = scene.made_pods();

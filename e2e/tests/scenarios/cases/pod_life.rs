@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use first_consumer::decide::Settings;
 use first_consumer_e2e::cluster::Cluster;
 use first_consumer_e2e::control_plane::wait_for;
 use first_consumer_e2e::objects::{LOCAL_PATH, Vm};
@@ -146,6 +147,21 @@ pub async fn c32_a_drain_evicts_it(cluster: Arc<Cluster>) -> Result<()> {
     let correction = json!({"spec": {"template": {"spec": {"nodeSelector": null}}}});
     scene.patch_vm("db", &correction).await?;
     served(&scene, &vm).await
+}
+
+/// Who is evicted when the disk has its node already (we were not there) does not come again.
+pub async fn c32_evicted_after_its_work() -> Result<()> {
+    let mut scene = ByHand::new().await?;
+    let pod = scene.stuck_root().await?;
+    scene.0.kill_controller()?;
+    let placed = json!({"metadata": {"annotations": {"volume.kubernetes.io/selected-node": "node-1"}}});
+    scene.edit_claim("root", &placed).await?;
+    let now = DeleteParams::default().grace_period(0);
+    scene.pods().delete(&pod.name_any(), &now).await?;
+    scene.0.start_controller(Settings::default()).await?;
+    scene.advance(Duration::from_mins(10)).await;
+    ensure!(scene.made() == 1, "{} pods", scene.made());
+    Ok(())
 }
 
 /// We were not there when it happened: a start finds the same as a watch.
