@@ -73,6 +73,17 @@ fn a_source_that_waits_leads_to_whoever_uses_it() {
         shared.ends_with("kubectl first-consumer explain dv/data -n prod"),
         "{shared}"
     );
+    let about = |world: &World| {
+        let found = world.look(None).findings;
+        let missing = found.iter().find(|finding| finding.trouble == Trouble::SourceMissing);
+        missing.map(|finding| finding.about.clone())
+    };
+    let itself = "pvc/data in prod waits for a first consumer itself";
+    assert_eq!(about(&world).as_deref(), Some(itself));
+    // A source that waits for no consumer is its own matter, whoever uses it.
+    world.set("dv-data", &json!({"status": {"phase": "Pending"}}));
+    let without = "pvc/data in prod has no volume yet";
+    assert_eq!(about(&world).as_deref(), Some(without));
 }
 
 #[test]
