@@ -42,6 +42,10 @@ fn a_node_that_is_gone_has_taken_all_its_disks_and_what_was_empty_has_lost_nothi
     world.set("pv-data", &affinity("node-8"));
     let next = next_of(&world, Trouble::SelectedNodeMissing);
     assert!(next.ends_with("kubectl delete pvc/root -n prod"), "{next}");
+    // What nobody fills may hold anything.
+    world.set("root", &json!({"metadata": {"ownerReferences": []}}));
+    let next = next_of(&world, Trouble::SelectedNodeMissing);
+    assert!(next.contains("without what they held"), "{next}");
     for empty in [World::unfilled, World::pending] {
         let mut world = World::new();
         empty(&mut world, "root");
