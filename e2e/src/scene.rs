@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::core::v1::Taint;
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use crate::cluster::{ACCOUNT, Cluster};
@@ -208,21 +208,14 @@ impl Scene {
     }
 }
 
-/// How often one of these Events was counted on after another of its object had been written. Twice in a row is nobody
-/// else's doing.
+/// How often one of these Events was counted on, as far as others may be the reason: not twice within the time that the
+/// controller leaves between two counts.
 fn said_again(calls: &Calls, events: &BTreeMap<String, String>) -> usize {
-    let mut last: BTreeMap<&str, &str> = BTreeMap::new();
-    let written = calls.iter().filter(|call| call.resource == "events" && !call.is_read());
-    let again = written.filter(|call| {
-        let body = call.request_object.as_ref();
-        let made = body.and_then(|body| body["metadata"]["name"].as_str());
-        let name = made.unwrap_or(&call.name);
-        // Named after its object (`<object>.<time>`).
-        let Some((object, _)) = name.rsplit_once('.').filter(|_| events.contains_key(name)) else {
-            return false;
-        };
-        let before = last.insert(object, name);
-        call.verb == "patch" && before != Some(name)
+    let mut counted: BTreeMap<&str, Timestamp> = BTreeMap::new();
+    let patches = calls.of("patch", "events");
+    let again = patches.iter().filter(|call| {
+        let apart = |before: Timestamp| call.received.duration_since(before) > SignedDuration::from_secs(9);
+        events.contains_key(&call.name) && counted.insert(&call.name, call.received).is_none_or(apart)
     });
     again.count()
 }

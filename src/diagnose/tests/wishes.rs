@@ -101,14 +101,20 @@ fn what_a_pod_asks_for_is_known_until_it_has_a_node_and_peers_are_left_out() {
 
 #[test]
 fn what_kubevirt_asks_is_told_from_what_the_vm_asks() {
-    let spec = json!({"nodeSelector": {"kubevirt.io/schedulable": "true", "zone": "a"}});
+    let spec = json!({"nodeSelector": {"kubevirt.io/schedulable": "true", "kubernetes.io/arch": "arm64",
+        "machine-type.node.kubevirt.io/q35": "true", "notkubevirt.io/x": "true", "zone": "a"}});
     let nodes = nodes(&[json!({})]);
     let theirs = |own: &NodeWishes| {
         let lacks = wishes(&spec).lacking(own, &nodes.iter().collect::<Vec<_>>());
         let theirs = lacks.into_iter().filter(|lack| lack.kubevirt);
         theirs.map(|lack| lack.key.to_string()).collect::<Vec<_>>()
     };
-    assert_eq!(theirs(&NodeWishes::default()), ["kubevirt.io/schedulable"]);
+    let of_kubevirt = [
+        "kubernetes.io/arch",
+        "kubevirt.io/schedulable",
+        "machine-type.node.kubevirt.io/q35",
+    ];
+    assert_eq!(theirs(&NodeWishes::default()), of_kubevirt);
     assert!(theirs(&wishes(&spec)).is_empty());
 }
 
