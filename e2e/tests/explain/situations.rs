@@ -177,6 +177,14 @@ pub const SITUATIONS: &[Expected] = &[
         names: &["bring node/mayfly back", "kubectl delete pvc/db-root pvc/db-data"],
     },
     Expected {
+        file: "selected-node-gone",
+        vm: "vm/db",
+        action: "None",
+        reason: "NothingWaiting",
+        diagnosis: "SelectedNodeMissing",
+        names: &["mayfly was chosen for db-root", "kubectl delete pvc/db-root"],
+    },
+    Expected {
         file: "launcher-unschedulable",
         vm: "vm/db",
         action: "None",

@@ -42,6 +42,7 @@ fn situations() -> Suite<Cluster> {
         explain::provisioner_fails,
         explain::bound_at_once_elsewhere,
         explain::node_gone,
+        explain::selected_node_gone,
         explain::launcher_unschedulable,
         explain::instancetype_missing,
         explain::policy_refuses_ours,

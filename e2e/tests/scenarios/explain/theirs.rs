@@ -61,6 +61,25 @@ pub async fn node_gone(cluster: Arc<Cluster>) -> Result<()> {
     expect(&scene, "vm/db", "SelectedNodeMissing", &names).await
 }
 
+/// The node goes between its choice and the volume.
+pub async fn selected_node_gone(cluster: Arc<Cluster>) -> Result<()> {
+    let scene = Scene::new(cluster, "explain-selected-node-gone").await?;
+    let node = scene.own_node("mayfly", "zone-a");
+    let name = node.name.clone();
+    scene.cluster.plane.add_nodes(&[node]).await?;
+    let faults = &scene.cluster.stand_ins;
+    faults.provisioner_fault(&scene.namespace, "db-root", Some(Fault::Fails));
+    let vm = Vm::halted("db").disk("db-root", CSI_CLASS).provision("true");
+    scene.create(scene.on_own_nodes(vm).object()).await?;
+    scene.wait_node("db-root").await?;
+    Api::<Node>::all(scene.client())
+        .delete(&name, &DeleteParams::default())
+        .await?;
+    let chosen = format!("{name} was chosen for db-root");
+    let names = [&*chosen, &*format!("node/{name}"), "kubectl delete pvc/db-root"];
+    expect(&scene, "vm/db", "SelectedNodeMissing", &names).await
+}
+
 pub async fn launcher_unschedulable(cluster: Arc<Cluster>) -> Result<()> {
     let scene = Scene::new(cluster, "explain-launcher-unschedulable").await?;
     let vm = Vm::started("db").two_disks(LOCAL_PATH);
