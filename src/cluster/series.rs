@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// A text that comes again within this time is a repetition: what lasts does after
-/// [`crate::announce::REPEATED_AFTER`], and until the API
-/// server forgets the Event.
+/// A text that comes again within this time is a repetition. What lasts does so ([`crate::announce::REPEATED_AFTER`])
+/// before the API server forgets the Event.
 const WINDOW: Duration = Duration::from_mins(50);
 
 /// After the first repetition the count is written again no sooner than this, then twice this, and so on.
