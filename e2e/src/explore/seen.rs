@@ -30,20 +30,19 @@ pub struct SeenClaim {
 #[derive(Clone, Debug)]
 pub struct SeenPod(pub Pod);
 
+impl SeenPod {
+    /// A pod's UID does not tell what it was made for: in another state the same UID may be another pod's.
+    fn key(&self) -> impl PartialEq + Hash + use<> {
+        let pod = &self.0;
+        let body = pod.body.as_ref().map(|body| body.outline.exact);
+        let known = (pod.id, pod.role, pod.claims, body);
+        (known, pod.phase, pod.node, pod.unschedulable, pod.deleting)
+    }
+}
+
 impl PartialEq for SeenPod {
     fn eq(&self, other: &Self) -> bool {
-        let key = |pod: &Pod| {
-            (
-                pod.id,
-                pod.role,
-                pod.claims,
-                pod.phase,
-                pod.node,
-                pod.unschedulable,
-                pod.deleting,
-            )
-        };
-        key(&self.0) == key(&other.0)
+        self.key() == other.key()
     }
 }
 
@@ -51,9 +50,7 @@ impl Eq for SeenPod {}
 
 impl Hash for SeenPod {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
-        self.0.id.hash(hasher);
-        (self.0.phase, self.0.node, self.0.unschedulable, self.0.deleting).hash(hasher);
-        self.0.body.as_ref().map(|body| body.outline.exact).hash(hasher);
+        self.key().hash(hasher);
     }
 }
 
