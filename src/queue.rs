@@ -66,6 +66,16 @@ impl Queue {
         }
     }
 
+    /// Adds a subject that is due at a time, if it has no turn coming anyway.
+    pub fn fill_in(&self, key: Key, due: Instant) {
+        let state = self.state();
+        let comes = state.places.contains_key(&key) || state.working.contains_key(&key);
+        drop(state);
+        if !comes {
+            self.add_at(key, due);
+        }
+    }
+
     /// The next subject that is due, as soon as there is one; `None` when the queue is closed. A worker may
     /// drop the future, but has to come back: it may be the one that watches the clock for the others.
     pub async fn next(&self) -> Option<Turn> {
@@ -226,6 +236,24 @@ mod tests {
         drop(next(&queue).await);
         assert_eq!(start.elapsed().as_secs(), 3);
         assert!(timeout(60 * SECOND, queue.next()).await.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_subject_is_filled_in_only_if_it_would_not_come() {
+        let queue = Queue::new();
+        let start = Instant::now();
+        queue.add(key("working"));
+        let turn = next(&queue).await;
+        queue.add_at(key("later"), start + 9 * SECOND);
+        for name in ["working", "later", "never"] {
+            queue.fill_in(key(name), start + 3 * SECOND);
+        }
+        drop(turn);
+        for (name, seconds) in [("never", 3), ("later", 9)] {
+            assert_eq!(next(&queue).await.key(), &key(name));
+            assert_eq!(start.elapsed().as_secs(), seconds);
+        }
+        assert!(empty(&queue).await);
     }
 
     #[tokio::test(start_paused = true)]

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -37,6 +37,9 @@ const EXPANSIONS: usize = 8;
 
 /// How often an idle worker shows that it lives.
 const BEAT: Duration = Duration::from_secs(10);
+
+/// How often every subject has a turn though nobody was told that anything has changed: a net. It asks nobody anything.
+const RESYNC: Duration = Duration::from_mins(10);
 
 /// How long requests in flight may take at the end.
 const FAREWELL: Duration = Duration::from_secs(10);
@@ -167,6 +170,7 @@ impl Controller {
         };
         let (events, publisher) = events(setup.clients.read.clone(), setup.clock.clone());
         tasks.spawn(publisher.run(services.clone()));
+        tasks.spawn(resync(Arc::clone(&index), queue.clone(), services.clone()));
 
         let mut watching = JoinSet::new();
         let synced = watch::start(
@@ -228,7 +232,7 @@ impl Controller {
         loop {
             let (what, ended) = tokio::select! {
                 Some(ended) = self.watching.join_next() => ("a watch", ended),
-                Some(ended) = self.tasks.join_next() => ("the lease or the events", ended),
+                Some(ended) = self.tasks.join_next() => ("the lease, the events or the resync", ended),
                 Some(ended) = self.workers.join_next() => {
                     warn!(ended = ?ended.err(), "a worker has ended and is replaced");
                     self.hire();
@@ -280,6 +284,19 @@ impl Controller {
 /// Waits for all tasks, whether or not one of them has panicked.
 async fn end(tasks: &mut JoinSet<()>) {
     while tasks.join_next().await.is_some() {}
+}
+
+/// Gives everybody a turn who has none coming, one after the other throughout each round, until `stop`.
+async fn resync(index: SharedIndex, queue: Queue, stop: CancellationToken) {
+    while timeout(RESYNC, stop.cancelled()).await.is_err() {
+        let subjects = lock(&index).subjects();
+        let apart = RESYNC / u32::try_from(subjects.len()).unwrap_or(u32::MAX).max(1);
+        let mut due = Instant::now();
+        for subject in subjects {
+            queue.fill_in(subject, due);
+            due += apart;
+        }
+    }
 }
 
 /// Takes turns until the queue is closed. No decision is taken before every kind has been listed once.
