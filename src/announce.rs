@@ -25,7 +25,8 @@ const UNEXPANDED_FOR: Duration = Duration::from_mins(1);
 pub enum Happening {
     /// The pod was created.
     FirstConsumerCreated,
-    /// The pod waits, or what it should be is not known; the note has the scheduler's or virt-api's own text.
+    /// The pod waits, or can't be made yet: another disk has to be filled first, or what the pod should be is not known.
+    /// The note has the scheduler's or virt-api's own text.
     FirstConsumerWaiting,
     /// The API server refused the pod.
     FirstConsumerRefused,
@@ -86,7 +87,9 @@ pub fn of_decision(
         failed.since.checked_add(UNEXPANDED_FOR).ok()
     };
     let happening = match (decision.reason, decision.action) {
-        (Reason::Unschedulable | Reason::SchedulingGated, _) => Happening::FirstConsumerWaiting,
+        (Reason::Unschedulable | Reason::SchedulingGated, _) | (Reason::SiblingImporting, Action::Wait) => {
+            Happening::FirstConsumerWaiting
+        }
         (Reason::ExpansionPending, _) if unexpanded().is_some_and(|due| due <= now) => Happening::FirstConsumerWaiting,
         (Reason::CreateRefused | Reason::NameTaken | Reason::CannotRender, _) => Happening::FirstConsumerRefused,
         (Reason::PodFinished, Action::Keep) | (Reason::GaveUp, _) => Happening::FirstConsumerFailed,
@@ -94,7 +97,8 @@ pub fn of_decision(
     };
     Some(Announcement {
         regarding: regarding(observed)?,
-        warning: true,
+        // That one passes by itself.
+        warning: decision.reason != Reason::SiblingImporting,
         happening,
         note: decision.message(),
         decision: decision.reason,

@@ -93,6 +93,7 @@ fn in_paused_time(suite: Suite<Cluster>) -> Suite<Cluster> {
         special_volumes::c51_a_hotplugged_disk_alone,
         special_volumes::c52_hotplug_into_a_running_vm,
         special_volumes::c54_scratch_and_prime_go_elsewhere,
+        special_volumes::c54_scratch_and_prime_are_in_no_pod,
         special_volumes::c55_a_disk_is_about_to_be_filled,
         special_volumes::c55_a_disk_is_being_filled,
         special_volumes::c57_the_target_of_a_volume_migration,

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use first_consumer_e2e::cluster::Cluster;
 use first_consumer_e2e::objects::{LOCAL_PATH, Vm, pod};
 use first_consumer_e2e::scene::{SERVED_ONCE, Scene, UNTOUCHED};
 use first_consumer_e2e::stand_in::CSI_CLASS;
+use kube::ResourceExt as _;
 use serde_json::json;
 
-use super::by_hand::ByHand;
+use super::by_hand::{ByHand, SILENT};
 use super::{listed, served};
 
 /// A disk that was plugged into the VM decides where its new disks go.
@@ -94,21 +95,37 @@ pub async fn c55_a_disk_is_already_somewhere(cluster: Arc<Cluster>) -> Result<()
     scene.expect(SERVED_ONCE.times(2)).await
 }
 
-/// What CDI makes beside the disk ends up elsewhere: its pod's words are told, our pod does not come back, and such
-/// claims are in none of ours.
+/// What CDI makes beside the disk ends up elsewhere: its pod's words are told, and our pod does not come back.
 pub async fn c54_scratch_and_prime_go_elsewhere() -> Result<()> {
     let scene = ByHand::new().await?;
     scene.served_root("WaitForFirstConsumer", &json!({})).await?;
-    for name in ["root-scratch", "prime-0"] {
-        scene.create(first_consumer_e2e::objects::claim(name, "silent")).await?;
-    }
     scene.bind("root", "node-1").await?;
     scene.phase("root", "ImportScheduled").await?;
     scene.stuck_worker("root").await?;
     scene.advance(Duration::from_mins(10)).await;
     let told = scene.told("DiskStuck");
     ensure!(told.len() == 1 && told[0].contains("importer-root"), "{told:?}");
-    ensure!(scene.made() == 1 && listed(&scene.made_pods()[0]) == ["root"]);
+    ensure!(scene.made() == 1);
+    Ok(())
+}
+
+/// What CDI fills a disk through is in no pod of ours, though it belongs to that disk's claim, waits for a node itself and
+/// is there when a pod for the next disk is made.
+pub async fn c54_scratch_and_prime_are_in_no_pod() -> Result<()> {
+    let scene = ByHand::new().await?;
+    let placed = json!({"metadata": {"annotations": {"volume.kubernetes.io/selected-node": "node-2"}}});
+    scene.disk("d1", "ImportInProgress", &placed).await?;
+    let uid = scene.claim("d1").await?.context("no claim")?.uid().context("no UID")?;
+    let prime = format!("prime-{uid}");
+    for name in [prime.clone(), format!("{prime}-scratch")] {
+        let mut made = first_consumer_e2e::objects::claim(&name, SILENT);
+        made["metadata"]["ownerReferences"] = json!([{"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+            "name": "d1", "uid": uid, "controller": true}]);
+        scene.create(made).await?;
+    }
+    beside_d1(&scene).await?;
+    ensure!(scene.wait_node("d2").await? == "node-2");
+    ensure!(scene.made() == 1 && listed(&scene.made_pods()[0]) == ["d1", "d2"]);
     Ok(())
 }
 
@@ -159,8 +176,8 @@ async fn beside_d1(scene: &ByHand) -> Result<()> {
     scene.create(vm.provision("true").object()).await.map(drop)
 }
 
-/// A disk is bound and about to be filled, which our pod would block: the new disk waits until it is, and then has its
-/// pod. (No Event says so: it passes by itself, and `explain` has it.)
+/// A disk is bound and about to be filled, which our pod would block: the new disk waits until it is, which is said once,
+/// and then has its pod.
 pub async fn c55_a_disk_is_about_to_be_filled() -> Result<()> {
     let scene = ByHand::new().await?;
     scene.disk("d1", "ImportScheduled", &json!({})).await?;
@@ -169,6 +186,11 @@ pub async fn c55_a_disk_is_about_to_be_filled() -> Result<()> {
     scene.wait_reason("SiblingImporting").await?;
     scene.advance(Duration::from_mins(10)).await;
     ensure!(scene.made() == 0);
+    let told = scene.told("FirstConsumerWaiting");
+    let [note] = &told[..] else {
+        bail!("{told:?}");
+    };
+    ensure!(note.contains("d1"), "{note}");
     scene.phase("d1", "Succeeded").await?;
     ensure!(scene.wait_node("d2").await? == "node-2");
     ensure!(listed(&scene.made_pods()[0]) == ["d1", "d2"]);
