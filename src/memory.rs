@@ -1,7 +1,7 @@
 //! What time adds to the caches: timers, refusals, gaps, and our own writes that the watch has not shown yet.
 //!
-//! It may be lost at any time. That costs at most one extra attempt, never a second pod: the name is fixed, a create
-//! never overwrites, a delete names the UID.
+//! It may be lost at any time. That costs at most some extra attempts, if it is lost between two pods, never a second
+//! pod: the name is fixed, a create never overwrites, a delete names the UID.
 
 mod expansion;
 mod onsets;
@@ -14,7 +14,7 @@ use crate::api::{ClaimPhase, Pod, View as _};
 use crate::name::Uid;
 use crate::observe::{Allowance, Observed, OwnPod};
 use crate::placement::Placement;
-use crate::pod::ListedClaim;
+use crate::pod::{ListedClaim, Marks};
 
 pub use expansion::{Expanding, Expansion, Unexpanded};
 pub use onsets::{Onsets, Topic};
@@ -87,7 +87,8 @@ pub struct Memory {
     refusals: u32,
     unanswered: u32,
     silence: Option<Silence>,
-    /// What the next pod's `attempt` is, after pods that have ended without result, and what those were made for.
+    /// How many pods have ended without result, and what the last of them was made for. Between one pod and the next
+    /// only: a pod knows its own number.
     ended: Option<(u32, Wishes)>,
     /// A pod that we made and that the watch has not shown yet.
     assumed: Option<(Box<Pod>, Timestamp)>,
@@ -141,14 +142,19 @@ impl Wishes {
             .as_ref()
             .and_then(|placement| placement.as_ref().ok())
             .map(Placement::hash);
-        let claims = observed.listed().into_iter().map(|claim| ListedClaim {
-            phase: None,
-            ..claim.into()
-        });
-        Self {
-            placement_hash: hash.unwrap_or_default(),
-            claims: claims.collect(),
-        }
+        let claims = observed.listed().into_iter().map(ListedClaim::from);
+        Self::new(hash.unwrap_or_default(), claims)
+    }
+
+    /// What a pod was made for.
+    fn behind(marks: &Marks) -> Self {
+        Self::new(marks.placement_hash.to_string(), marks.claims.iter().flatten().cloned())
+    }
+
+    fn new(placement_hash: String, claims: impl Iterator<Item = ListedClaim>) -> Self {
+        let mut claims: Vec<_> = claims.map(|claim| ListedClaim { phase: None, ..claim }).collect();
+        claims.sort();
+        Self { placement_hash, claims }
     }
 
     /// Whether these are other ones. As long as nothing needs a pod, where it would run is not known, which is no change.
@@ -175,8 +181,6 @@ pub enum Outcome {
         held: bool,
         /// Whether it makes room for one with other wishes (row 13), which is no failure.
         replaced: bool,
-        /// The attempt of the next pod, if this one had finished without result.
-        next_attempt: Option<u32>,
     },
 }
 
@@ -198,6 +202,11 @@ impl Memory {
         self.needed_since = waits.then(|| self.needed_since.unwrap_or(now));
         let finished = observed.own_pod().is_some_and(OwnPod::finished);
         self.finished_since = finished.then(|| self.finished_since.unwrap_or(now));
+        if let Some(pod) = observed.own_pod().filter(|pod| !self.has_deleted(&pod.uid)) {
+            // Without the last one, it begins anew.
+            let counts = pod.finished() && pod.marks.attempt < MOST_ATTEMPTS;
+            self.ended = counts.then(|| (pod.marks.attempt, Wishes::behind(&pod.marks)));
+        }
         if observed.claims().all(|claim| claim.phase == ClaimPhase::Bound) {
             self.gap_until = None;
             self.creations = 0;
@@ -271,20 +280,12 @@ impl Memory {
                 let creation = observed.own_pod().is_none();
                 self.silence = until.map(|until| Silence { until, creation });
             }
-            Outcome::Deleted {
-                uid,
-                replaced,
-                next_attempt,
-                held: _,
-            } => {
+            Outcome::Deleted { uid, replaced, held: _ } => {
                 self.replaces = replaced;
                 self.assumed = None;
                 self.deleted = Some(uid);
                 let settles_until = now.checked_add(SETTLES_FOR).ok();
                 self.settles_until = settles_until.filter(|_| observed.awaits_node());
-                if let Some(attempt) = next_attempt {
-                    self.ended = Some((attempt, Wishes::of(observed)));
-                }
             }
         }
     }
@@ -292,7 +293,7 @@ impl Memory {
     /// What the next pod's `attempt` is; from 1.
     #[must_use]
     pub fn next_attempt(&self) -> u32 {
-        self.ended.as_ref().map_or(1, |(attempt, _)| *attempt)
+        self.ended.as_ref().map_or(1, |(ended, _)| ended + 1)
     }
 
     /// Until when nothing is written, because the API server did not answer the last time. `pod`: an own pod is there.

@@ -231,6 +231,12 @@ impl Worker {
         });
         let waiting = |(reason, needs): (Reason, bool)| needs.then_some(reason);
         self.metrics.waits(before.and_then(waiting), waiting(shown));
+        // That pod stays, so a process counts what it has seen happen.
+        let gives_up = before.is_some_and(|(reason, _)| reason != Reason::GaveUp) && decision.reason == Reason::GaveUp;
+        if gives_up && self.leadership.leads() {
+            warn!(subject = %observed.subject, about = decision.about, "gave up");
+            self.metrics.failed(decision.reason);
+        }
         if before != Some(shown) {
             debug!(subject = %observed.subject, action = ?decision.action, reason = %decision.reason, about = decision.about, "decided");
         }
@@ -262,10 +268,10 @@ impl Worker {
                 self.metrics.created(reason);
                 observe(&self.metrics.need_to_creation, needed, done);
             }
-            Outcome::Deleted { next_attempt, .. } => {
+            Outcome::Deleted { .. } => {
                 info!(%subject, pod, %reason, about = decision.about, "deleted the pod");
                 self.metrics.deleted(reason);
-                if next_attempt.is_some() {
+                if reason == Reason::PodFinished {
                     self.metrics.failed(reason);
                 }
                 if let Some(placed) = placed_since.filter(|_| reason == Reason::Served) {

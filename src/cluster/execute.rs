@@ -16,18 +16,8 @@ pub async fn execute(client: &Client, subject: &Key, effect: Effect) -> Option<O
     match effect {
         Effect::Nothing | Effect::Expand { .. } => None,
         Effect::Create(pod) => Some(create(client, subject, &pod).await),
-        Effect::Delete {
-            name,
-            uid,
-            replaced,
-            next_attempt,
-        } => Some(match delete(client, subject, &name, &uid).await {
-            Ok(held) => Outcome::Deleted {
-                uid,
-                held,
-                replaced,
-                next_attempt,
-            },
+        Effect::Delete { name, uid, replaced } => Some(match delete(client, subject, &name, &uid).await {
+            Ok(held) => Outcome::Deleted { uid, held, replaced },
             Err(error) => Outcome::Unanswered(error.to_string()),
         }),
     }
@@ -88,7 +78,6 @@ mod tests {
             name: "first-consumer-db-1".to_owned(),
             uid: "u-1".into(),
             replaced: false,
-            next_attempt: None,
         };
         let outcome = execute(&client, &Key::new("ns", "db"), effect).await;
         let asked = &server.requests()[0];

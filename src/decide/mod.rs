@@ -100,8 +100,6 @@ pub enum Effect {
         uid: Uid,
         /// See [`crate::memory::Outcome::Deleted`].
         replaced: bool,
-        /// See [`crate::memory::Outcome::Deleted`].
-        next_attempt: Option<u32>,
     },
     /// Have the VM's template expanded. Reads only, and the decision is taken again with the result.
     Expand {
@@ -200,8 +198,6 @@ fn effect(
                 decision.reason,
                 Reason::OwnerReplaced | Reason::PlacementChanged | Reason::DisksChanged
             ),
-            next_attempt: matches!(decision.reason, Reason::PodFinished | Reason::GaveUp)
-                .then(|| pod.marks.attempt.saturating_add(1)),
         },
         (Action::Create, None) => new_pod(observed, memory, decision.reason, settings),
         (Action::None | Action::Wait | Action::Create | Action::Keep | Action::Replace, _) => {

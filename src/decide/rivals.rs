@@ -8,7 +8,7 @@ use crate::index::{Index, Standing};
 use crate::memory::Memory;
 use crate::name::Key;
 use crate::observe::{Observed, OwnPod, Rival, observe};
-use crate::placement::{Domains, Refusal};
+use crate::placement::Domains;
 use crate::policy::{MadeFor, Permission, Policy};
 use crate::reason::Reason;
 
@@ -83,15 +83,14 @@ fn peer(index: &Index, observed: &Observed, policy: Policy, now: Timestamp) -> O
     first.cloned().map(Rival::Peer)
 }
 
-/// Whether the rows before this one let the subject pass, and it can be rendered.
+/// Whether the rows before this one let the subject pass, and none after it says that it can't act.
 fn could_act(observed: &Observed, now: Timestamp) -> bool {
     let case = Case {
         observed,
         memory: &Memory::default(),
         now,
     };
-    let refused = matches!(&observed.placement, Some(Err(refusal)) if *refusal != Refusal::NotExpanded);
-    observed.needs() && !refused && ROWS_BEFORE_RIVALS.iter().all(|row| row(&case).is_none())
+    observed.needs() && !stuck(&case) && ROWS_BEFORE_RIVALS.iter().all(|row| row(&case).is_none())
 }
 
 fn started(permission: Permission) -> bool {

@@ -107,12 +107,12 @@ fn pod_outdated(case: &Case) -> Option<Decision> {
     })
 }
 
-/// 14: pods have ended too often, and nothing has changed since.
+/// 14: pods have ended too often. The last one stays, so that the next process knows it, too, and people see what ended
+/// it; it goes, and others follow, when placement or claims change (row 13) or somebody deletes it.
 fn gave_up(case: &Case) -> Option<Decision> {
     let last = |pod: &OwnPod| pod.finished() && pod.marks.attempt >= MOST_ATTEMPTS;
     let too_often = case.observed.needs() && case.observed.own_pod().is_some_and(last);
-    (too_often || case.memory.next_attempt() > MOST_ATTEMPTS)
-        .then(|| none(Reason::GaveUp, &format!("{MOST_ATTEMPTS} times")))
+    too_often.then(|| keep(Reason::GaveUp, &format!("{MOST_ATTEMPTS} times")))
 }
 
 /// 14: the pod has ended without result; it stays for a look, then another follows.

@@ -99,8 +99,8 @@ impl Reason {
                 format!("kubectl describe pod/{pod} -n {namespace}")
             }
             Self::GaveUp => format!(
-                "mend what ended them; it tries again when the VM's placement or disks change, or when the controller is \
-                 restarted: kubectl get events -n {namespace} --field-selector involvedObject.name={pod}"
+                "mend what ended it, then delete it to try again, or change the VM's placement or disks: kubectl describe \
+                 pod/{pod} -n {namespace}"
             ),
             Self::SchedulingGated => {
                 format!("whoever has set it has to take it off: kubectl get pod/{pod} -n {namespace} -o yaml")

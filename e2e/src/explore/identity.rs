@@ -172,11 +172,8 @@ impl Walk for Request {
             Act::Delete { meant, uid } => {
                 visitor.id(*meant);
                 visitor.value(u64::from(uid.is_some()) << 1 | u64::from(self.turn.taken.awaits_node));
-                if let Effect::Delete {
-                    replaced, next_attempt, ..
-                } = *self.turn.effect()
-                {
-                    visitor.value(u64::from(replaced) << 32 | next_attempt.map_or(0, u64::from));
+                if let Effect::Delete { replaced, .. } = *self.turn.effect() {
+                    visitor.value(u64::from(replaced));
                 }
             }
         }

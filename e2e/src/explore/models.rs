@@ -107,6 +107,8 @@ pub struct Model {
     pub swift: bool,
     /// A pod that is not ours has the name of ours.
     pub lookalike: bool,
+    /// Pods of ours may end at any time before they have a node, as often as there are some.
+    pub frail: bool,
     /// The VMs name an instancetype.
     pub instancetype: bool,
     /// The flags of ours.
@@ -130,6 +132,7 @@ impl Model {
             apart: false,
             swift: false,
             lookalike: false,
+            frail: false,
             instancetype: false,
             settings: Settings::default(),
         }

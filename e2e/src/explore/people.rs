@@ -59,24 +59,22 @@ pub fn steps(model: &Model, steps: &mut Steps) {
         to_disk(steps, disk);
     }
     let ours = |pod: &&Pod| matches!(pod.role, Role::Own { .. });
-    for pod in state.pods.iter().filter(|pod| model.may.take_pods && ours(pod)) {
+    for pod in state.pods.iter().filter(ours) {
         let id = pod.id;
-        steps.did(Cost::Disturbs, "somebody deletes {}", Some(id), |state| {
-            state.pods.retain(|pod| pod.id != id);
-        });
-        if !pod.phase.is_final() {
-            steps.did(
-                Cost::Disturbs,
-                "a node shuts down or evicts: {} fails",
-                Some(id),
-                |state| {
-                    state
-                        .pods
-                        .iter_mut()
-                        .filter(|pod| pod.id == id)
-                        .for_each(|pod| pod.phase = PodPhase::Failed);
-                },
-            );
+        let fail = |state: &mut State| {
+            let pods = state.pods.iter_mut().filter(|pod| pod.id == id);
+            pods.for_each(|pod| pod.phase = PodPhase::Failed);
+        };
+        if model.may.take_pods {
+            steps.did(Cost::Disturbs, "somebody deletes {}", Some(id), |state| {
+                state.pods.retain(|pod| pod.id != id);
+            });
+            if !pod.phase.is_final() {
+                steps.did(Cost::Disturbs, "a node shuts down or evicts: {} fails", Some(id), fail);
+            }
+        }
+        if model.frail && !pod.phase.is_final() && pod.node.is_none() {
+            steps.did(Cost::Free, "{} fails", Some(id), fail);
         }
     }
 }

@@ -16,6 +16,12 @@ use k8s_openapi::jiff::Timestamp;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+/// How many pods may end without result, one after the other (design row 14).
+pub const LAST_ATTEMPT: u8 = 10;
+
+/// The how many-th a pod is.
+const ATTEMPT: &str = "first-consumer.kubevirt.io/attempt";
+
 /// What a replica sees when it takes a turn for a subject.
 pub struct Sight<'a> {
     model: &'a Model,
@@ -160,21 +166,21 @@ pub fn of_restart(turn: &Decision, memory: &Memory, fresh: &Decision, now: Times
     if memory.assumed(now).is_some() {
         return None;
     }
+    // Only when that pod is replaced hangs on a timer, not whether.
+    let ended = |decision: &Decision| decision.reason == Reason::PodFinished;
     let timed = |decision: &Decision| {
-        decision.wake_at.is_some()
+        (decision.wake_at.is_some() && !ended(decision))
             || matches!(
                 decision.reason,
                 Reason::BackingOff
                     | Reason::CreateRefused
-                    | Reason::GaveUp
-                    | Reason::PodFinished
                     | Reason::PodTerminating
                     | Reason::LeftToVirtController
                     // What virt-api has said has to be asked again.
                     | Reason::ExpansionPending
             )
     };
-    let same = (turn.action, turn.reason) == (fresh.action, fresh.reason);
+    let same = (turn.action, turn.reason) == (fresh.action, fresh.reason) || (ended(turn) && ended(fresh));
     (!same && !timed(turn) && !timed(fresh)).then(|| {
         format!(
             "a restart decides the same: {} {:?}, but after a restart {} {:?}",
@@ -218,7 +224,22 @@ pub fn of_state(model: &Model, state: &State) -> Option<String> {
 
 /// What is wrong when nothing more happens.
 pub fn at_rest(model: &Model, state: &State) -> Option<String> {
-    if let Some(pod) = state.pods.iter().find(|pod| matches!(pod.role, Role::Own { .. })) {
+    // The last of many that have ended says that nobody tries any more.
+    let gave_up = |pod: &Pod, vm: usize| {
+        let attempt = pod
+            .body
+            .as_ref()
+            .map(|body| &body.value["metadata"]["annotations"][ATTEMPT]);
+        pod.phase.is_final()
+            && attempt.is_some_and(|attempt| *attempt == LAST_ATTEMPT.to_string())
+            && waits(model, state, vm)
+    };
+    let own = |pod: &Pod| match pod.role {
+        Role::Own { vm, .. } => Some(usize::from(vm)),
+        _ => None,
+    };
+    let left = |pod: &&Pod| own(pod).is_some_and(|vm| !gave_up(pod, vm));
+    if let Some(pod) = state.pods.iter().find(left) {
         return Some(format!(
             "no pod is left when nothing waits: {} stays for ever",
             name(pod.id)
@@ -229,7 +250,9 @@ pub fn at_rest(model: &Model, state: &State) -> Option<String> {
         let lookalike = |pod: &Pod| matches!(pod.role, Role::Lookalike { vm: of } if usize::from(of) == vm);
         state.pods.iter().any(lookalike)
     };
-    let stuck = (0..state.vms.len()).find(|vm| !taken(*vm) && served(state, *vm) && waits(model, state, *vm));
+    let given_up = |vm: usize| state.pods.iter().any(|pod| own(pod) == Some(vm));
+    let stuck = |vm: &usize| !taken(*vm) && !given_up(*vm) && served(state, *vm) && waits(model, state, *vm);
+    let stuck = (0..state.vms.len()).find(stuck);
     stuck.map(|vm| {
         format!(
             "a waiting claim is placed in the end: one of {} waits for ever",

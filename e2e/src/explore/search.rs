@@ -197,6 +197,8 @@ impl Run<'_> {
         let mut ends: Vec<Option<(u16, u8)>> = vec![None; steps.len()];
         let mut passed = vec![false; steps.len()];
         let mut path = Vec::new();
+        let model = self.system.model;
+        let most = MOST_PODS + model.budget + if model.frail { rules::LAST_ATTEMPT } else { 0 };
         for start in 0..steps.len() {
             let mut at = start;
             let (mut far, mut made) = loop {
@@ -217,9 +219,7 @@ impl Run<'_> {
                 far += 1;
                 made += u8::from(steps[at].creates);
                 let rule = match () {
-                    () if made > MOST_PODS + self.system.model.budget => {
-                        "growing gaps: pods are made and deleted for ever"
-                    }
+                    () if made > most => "growing gaps: pods are made and deleted for ever",
                     () if far > SETTLES_WITHIN => "growing gaps: it never comes to rest",
                     () => {
                         ends[at] = Some((far, made));

@@ -11,6 +11,7 @@
 //! | a disk that is made again after its import has failed | | 2 |
 //! | two anti-affine VMs: faults of ours; of storage (edits: `hack/explore.sh`) | 0 | 1 |
 //! | two VMs that share a claim: faults, edits | 1 | 2, 1 |
+//! | pods of ours that fail again and again (no node): faults of ours, edits | 1 | 2 |
 //! | a VM with an instancetype: faults and the instancetype edited; the VM edited | 1 | 2 |
 //! | a VM started and stopped, deleted and made again; a disk or claim deleted and made again; edits; our pod taken | 1 | 1 to 2 |
 //! | populator path: an upload; disk, claim or VM deleted and made again; edits; our pod taken | 1 | 1 |
@@ -50,6 +51,7 @@ const WORKERS_TOO: May = May {
     fail_workers: true,
     ..FAULTS
 };
+const FAIL_AND_EDIT: May = May { edit: true, ..OURS };
 const FAILED_IMPORT: May = May {
     swap_disks: true,
     ..WORKERS
@@ -178,6 +180,17 @@ pub fn table(extent: Extent) -> Vec<Model> {
             [1, 2, 3, 3],
             WORKERS_TOO,
         )),
+        extent.mostly_prompt(Model {
+            frail: true,
+            swift: true,
+            nodes: 0,
+            ..of(
+                "pods of ours fail again and again",
+                &[LEGACY],
+                [1, 2, 3, 3],
+                FAIL_AND_EDIT,
+            )
+        }),
         Model {
             lookalike: true,
             ..of("somebody else's pod has our name", &[LEGACY], [1, 2, 3, 3], FAULTS)

@@ -348,12 +348,7 @@ impl<'a> Minds<'a> {
 
 /// The API server's answer to a turn's request, as the product reads it.
 fn outcome(acted: &Acted, answer: Answer, state: &State) -> Outcome {
-    let (replaced, next_attempt) = match *acted.effect() {
-        Effect::Delete {
-            replaced, next_attempt, ..
-        } => (replaced, next_attempt),
-        _ => (false, None),
-    };
+    let replaced = matches!(*acted.effect(), Effect::Delete { replaced: true, .. });
     match answer {
         Answer::Created(id) => {
             let object = state.pod(id).map(render::pod_object);
@@ -367,7 +362,6 @@ fn outcome(acted: &Acted, answer: Answer, state: &State) -> Outcome {
             held: false,
             uid: Uid::from(&*id.uid()),
             replaced,
-            next_attempt,
         },
     }
 }

@@ -104,8 +104,8 @@ fn left_alone(state: State, policy: Policy) -> String {
     }
 }
 
-/// The controller's last word, where only it can know: what we would have made has been refused, or given up, or comes
-/// later because the one before has ended. Its Events carry the decision as an annotation.
+/// The controller's last word, where only it can know: what we would have made has been refused, or comes later because
+/// the one before has ended. Its Events carry the decision as an annotation.
 fn told(scene: &Scene, observed: &Observed, decision: Decision) -> Decision {
     if decision.reason != Reason::FirstConsumerNeeded {
         return decision;
@@ -127,7 +127,6 @@ fn told(scene: &Scene, observed: &Observed, decision: Decision) -> Decision {
     };
     let (action, reason) = match last.and_then(reason).as_deref() {
         Some("CreateRefused") => (Action::Wait, Reason::CreateRefused),
-        Some("GaveUp") => (Action::None, Reason::GaveUp),
         Some("PodFinished") => (Action::Wait, Reason::BackingOff),
         // Only where it can't be told from here.
         Some("ExpansionPending") if observed.placement.is_none() => (Action::Wait, Reason::ExpansionPending),

@@ -53,7 +53,6 @@ fn row_13_the_pod_is_outdated() {
                     held: false,
                     uid: "own-1".into(),
                     replaced: false,
-                    next_attempt: None,
                 });
             },
             (Action::Wait, Reason::PodTerminating),
@@ -66,7 +65,6 @@ fn row_13_the_pod_is_outdated() {
                     held: false,
                     uid: "own-0".into(),
                     replaced: false,
-                    next_attempt: None,
                 });
             },
             KEPT,

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::super::Action;
 use super::situation::*;
+use crate::memory::Memory;
 use crate::reason::Reason;
 
 #[test]
@@ -22,7 +23,7 @@ fn rows_14_and_15_the_pod_is_there() {
         (
             "the tenth",
             |s| ended(s, "10", "Failed"),
-            (Action::None, Reason::GaveUp),
+            (Action::Keep, Reason::GaveUp),
         ),
         ("not: the tenth runs", |s| ended(s, "10", "Running"), KEPT),
         (
@@ -185,11 +186,14 @@ fn pods_that_ended_for_other_wishes_do_not_count() {
     }
 }
 
-/// Each line: what happens after the tenth pod has gone, and what is decided then.
+/// Each line: what happens when the tenth pod has ended, whether that one goes, and the number of the next, if another
+/// is made. What is remembered makes no difference.
 #[test]
 fn given_up_is_until_placement_or_claims_change() {
-    let given_up = (Action::None, Reason::GaveUp);
-    let table: [(&str, Setup, Expected); 8] = [
+    let given_up = (Action::Keep, Reason::GaveUp);
+    let placement = (Action::Replace, Reason::PlacementChanged);
+    let disks = (Action::Replace, Reason::DisksChanged);
+    let table: [(&str, Setup, Expected); 10] = [
         ("time goes by", |s| s.now = at(100_000), given_up),
         (
             "an edit that places nothing",
@@ -202,26 +206,23 @@ fn given_up_is_until_placement_or_claims_change() {
             given_up,
         ),
         (
-            "a moment in which nothing waits",
+            "nothing waits",
             |s| {
-                for phase in ["Pending", "WaitForFirstConsumer"] {
-                    s.disk("root", &claim("root", "late"), phase);
-                    s.disk("data", &claim("data", "late"), phase);
-                    s.turn();
-                }
+                s.disk("root", &claim("root", "late"), "Pending");
+                s.disk("data", &claim("data", "late"), "Pending");
             },
-            given_up,
+            (Action::Wait, Reason::SiblingBinding),
         ),
         (
             "placement",
             |s| s.edit_vm(|vm| vm["spec"]["template"]["spec"]["nodeSelector"] = json!({"zone": "b"})),
-            CREATE,
+            placement,
         ),
-        ("another life of a claim", another_life_of_data, CREATE),
+        ("another life of a claim", another_life_of_data, disks),
         (
             "a disk less",
             |s| s.volumes(&json!([{"name": "root", "dataVolume": {"name": "root"}}])),
-            CREATE,
+            disks,
         ),
         (
             "a disk more",
@@ -229,20 +230,49 @@ fn given_up_is_until_placement_or_claims_change() {
                 s.add_volume(&json!({"name": "log", "dataVolume": {"name": "log"}}));
                 s.disk("log", &claim("log", "late"), "WaitForFirstConsumer");
             },
-            CREATE,
+            disks,
+        ),
+        ("somebody deletes it", Situation::lose_pod, CREATE),
+        (
+            "another life of the VM",
+            |s| s.edit_vm(|vm| vm["metadata"]["uid"] = json!("again")),
+            (Action::Replace, Reason::OwnerReplaced),
         ),
     ];
     for (name, change, expected) in table {
         let mut s = Situation::new();
         ended(&mut s, "10", "Failed");
-        s.delete();
+        expect(&mut s, Action::Keep, Reason::GaveUp);
         s.now = at(1000);
-        expect(&mut s, Action::None, Reason::GaveUp);
         change(&mut s);
-        let decision = s.decide();
-        assert_eq!((decision.action, decision.reason), expected, "{name}: {decision:?}");
-        if expected == CREATE {
-            assert_eq!(next_attempt(&mut s), "1", "{name}");
+        let memory = s.memory.clone();
+        for remembered in [Memory::default(), memory] {
+            s.memory = remembered;
+            let decision = s.decide();
+            assert_eq!((decision.action, decision.reason), expected, "{name}: {decision:?}");
         }
+        match expected.0 {
+            Action::Keep => continue,
+            Action::Create => {}
+            _ => s.delete(),
+        }
+        if expected.0 == Action::Wait {
+            s.disk("root", &claim("root", "late"), "WaitForFirstConsumer");
+            s.disk("data", &claim("data", "late"), "WaitForFirstConsumer");
+        }
+        assert_eq!(next_attempt(&mut s), "1", "{name}");
+    }
+}
+
+/// How many have ended is known to whoever sees the last of them, and in between to all who have seen it.
+#[test]
+fn a_count_goes_on_through_deletions_by_another_process() {
+    for (attempt, next) in [("1", "2"), ("9", "10")] {
+        let mut s = Situation::new();
+        ended(&mut s, attempt, "Failed");
+        s.memory = Memory::default();
+        s.decide();
+        s.lose_pod();
+        assert_eq!(next_attempt(&mut s), next);
     }
 }

@@ -259,21 +259,19 @@ impl Situation {
 
     /// Does what is decided, which must be a delete, as the API server and the watch would.
     pub(super) fn delete(&mut self) {
-        let Effect::Delete {
-            uid,
-            replaced,
-            next_attempt,
-            ..
-        } = self.effect()
-        else {
+        let Effect::Delete { uid, replaced, .. } = self.effect() else {
             panic!("no delete: {:?}", self.decide())
         };
         self.record(Outcome::Deleted {
             held: false,
             uid,
             replaced,
-            next_attempt,
         });
+        self.lose_pod();
+    }
+
+    /// The watch shows that the pod is gone.
+    pub(super) fn lose_pod(&mut self) {
         self.index
             .delete::<Pod>(&Key::new(NAMESPACE, &pod_name(&Self::subject())));
     }

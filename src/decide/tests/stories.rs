@@ -54,7 +54,6 @@ fn the_pod_is_released_before_the_watch_has_shown_it() {
         held: false,
         uid: "own".into(),
         replaced: false,
-        next_attempt: None,
     });
     s.pod(&pod);
     assert_eq!(s.effect(), Effect::Nothing);
@@ -175,11 +174,14 @@ fn a_finished_pod_stays_for_a_look_and_is_then_replaced_at_growing_distances_unt
             s.now = s.decide().wake_at.expect("a time");
         }
     }
-    expect(&mut s, Action::None, Reason::GaveUp);
-    s.delete();
+    expect(&mut s, Action::Keep, Reason::GaveUp);
     s.now = s.now.checked_add(Duration::from_hours(1)).expect("a time");
-    expect(&mut s, Action::None, Reason::GaveUp);
+    expect(&mut s, Action::Keep, Reason::GaveUp);
+    s.memory = Memory::default();
+    expect(&mut s, Action::Keep, Reason::GaveUp);
     s.edit_vm(|vm| vm["spec"]["template"]["spec"]["nodeSelector"] = json!({"zone": "b"}));
+    expect(&mut s, Action::Replace, Reason::PlacementChanged);
+    s.delete();
     expect(&mut s, Action::Create, Reason::FirstConsumerNeeded);
 }
 

@@ -42,6 +42,10 @@ pub fn trials() -> Vec<Trial> {
         trial("peers_that_wait_for_each_other", peers_that_wait_for_each_other),
         trial("a_change_that_nobody_made", a_change_that_nobody_made),
         trial("a_decision_that_a_restart_changes", a_decision_that_a_restart_changes),
+        trial(
+            "a_restart_that_forgets_how_often_pods_ended",
+            a_restart_that_forgets_how_often_pods_ended,
+        ),
         trial("a_change_that_wakes_nobody", a_change_that_wakes_nobody),
         trial("a_timer_that_is_forgotten", a_timer_that_is_forgotten),
         trial(
@@ -103,7 +107,6 @@ fn deleting_whoever_has_the_name() -> Result<(), Failed> {
                 name: pod_name(&turn.observed.subject),
                 uid: Uid::from("~p0.0~"),
                 replaced: false,
-                next_attempt: None,
             };
         }
     });
@@ -230,7 +233,6 @@ fn a_pod_that_is_replaced_for_ever() -> Result<(), Failed> {
                 name: pod_name(&turn.observed.subject),
                 uid: pod.uid.clone(),
                 replaced: true,
-                next_attempt: None,
             };
         }
     });
@@ -247,6 +249,25 @@ fn a_decision_that_a_restart_changes() -> Result<(), Failed> {
         }
     });
     caught(&one_disk(1, FAULTS), &broken, "a restart decides the same")
+}
+
+fn a_restart_that_forgets_how_often_pods_ended() -> Result<(), Failed> {
+    // Who has not made the last pod tries on.
+    let broken = Broken(|turn: &mut Turn, memory: &mut Memory| {
+        if let (Reason::GaveUp, Named::Own(pod)) = (turn.decision.reason, &turn.observed.pod)
+            && memory.created_at(&pod.uid).is_none()
+        {
+            turn.decision.action = Action::Replace;
+            turn.decision.reason = Reason::PodFinished;
+        }
+    });
+    let model = Model {
+        frail: true,
+        swift: true,
+        nodes: 0,
+        ..one_disk(0, NOTHING)
+    };
+    caught(&model, &broken, "a restart decides the same")
 }
 
 fn a_change_that_wakes_nobody() -> Result<(), Failed> {
@@ -315,7 +336,6 @@ fn a_peer_that_is_not_waited_for() -> Result<(), Failed> {
                 name: pod_name(&turn.observed.subject),
                 uid: pod.uid.clone(),
                 replaced: false,
-                next_attempt: None,
             };
         }
     });
@@ -357,7 +377,6 @@ fn a_change_that_nobody_made() -> Result<(), Failed> {
                 name: pod_name(&turn.observed.subject),
                 uid: pod.uid.clone(),
                 replaced: true,
-                next_attempt: None,
             };
         }
         if turn.decision.reason == Reason::BackingOff {

@@ -247,10 +247,11 @@ pub async fn c26_the_place_is_lost() -> Result<()> {
     Ok(())
 }
 
-/// A pod that fails each time: ten at most, at distances that double up to 5 minutes, and then one last word. (A pod with
-/// a node has done its work, so what a kubelet makes of it is nobody's business: see the pull error above.)
+/// A pod that fails each time: ten at most, at distances that double up to 5 minutes, and then one last word. The tenth
+/// stays, so that a controller that takes over makes no other. (A pod with a node has done its work, so what a kubelet
+/// makes of it is nobody's business: see the pull error above.)
 pub async fn c33_pods_that_fail() -> Result<()> {
-    let scene = ByHand::new().await?;
+    let mut scene = ByHand::new().await?;
     scene.stuck_root().await?;
     for _ in 0..3600 {
         for pod in scene.own_pods().await? {
@@ -262,7 +263,8 @@ pub async fn c33_pods_that_fail() -> Result<()> {
     }
     ensure!(scene.made() == 10, "{} pods", scene.made());
     doubling(&scene.gaps())?;
-    ensure!(scene.own_pods().await?.is_empty());
+    let last = scene.own_pods().await?.pop().context("the tenth is gone")?;
+    ensure!(last.annotations()["first-consumer.kubevirt.io/attempt"] == "10");
     let told = scene.told("FirstConsumerFailed");
     ensure!(told.last().is_some_and(|note| note.contains("10 times")), "{told:?}");
     let metrics = scene.metrics()?;
@@ -270,5 +272,17 @@ pub async fn c33_pods_that_fail() -> Result<()> {
         let failed = format!("first_consumer_pods_failed_total{{reason=\"{reason}\"}} {pods}\n");
         ensure!(metrics.contains(&failed), "{metrics}");
     }
+    scene.0.kill_controller()?;
+    scene.0.start_controller(Settings::default()).await?;
+    scene.wait_reason("GaveUp").await?;
+    scene.advance(Duration::from_hours(1)).await;
+    let kept = scene.own_pods().await?.pop().context("the tenth is gone")?;
+    ensure!(kept.uid() == last.uid() && scene.made() == 10);
+    ensure!(!scene.metrics()?.contains("pods_failed_total{reason=\"GaveUp\"}"));
+    // "Try again."
+    let pods = Api::<Pod>::namespaced(scene.client(), &scene.namespace);
+    pods.delete(&last.name_any(), &DeleteParams::default()).await?;
+    let next = scene.wait_own_pod().await?;
+    ensure!(next.annotations()["first-consumer.kubevirt.io/attempt"] == "1");
     Ok(())
 }

@@ -67,7 +67,7 @@ type Unable = (Edit, fn(&mut First, &mut Situation), Reason);
 
 #[test]
 fn who_cannot_act_is_passed_over_and_waits_for_the_other_when_it_can_again() {
-    let cases: [Unable; 3] = [
+    let cases: [Unable; 2] = [
         (
             |vm| vm["spec"]["instancetype"] = json!({"name": "large"}),
             |first, s| {
@@ -86,19 +86,6 @@ fn who_cannot_act_is_passed_over_and_waits_for_the_other_when_it_can_again() {
             |_| {},
             |first, s| first.record(s, Outcome::Refused("exceeded quota".into())),
             Reason::CreateRefused,
-        ),
-        (
-            |_| {},
-            |first, s| {
-                let deleted = Outcome::Deleted {
-                    uid: "own".into(),
-                    held: false,
-                    replaced: false,
-                    next_attempt: Some(11),
-                };
-                first.record(s, deleted);
-            },
-            Reason::GaveUp,
         ),
     ];
     for (edit, fail, reason) in cases {
@@ -235,4 +222,29 @@ fn a_shared_claim_is_served_for_one_subject_only() {
             assert_eq!(decision.action, Action::Create, "{name}: {decision:?}");
         }
     }
+}
+
+#[test]
+fn who_gave_up_is_passed_over_by_a_new_process_too() {
+    let mut s = Situation::new();
+    let mut first = First::new(&mut s, |_| {});
+    let Effect::Create(mut pod) = first.turn(&mut s).0.effect else {
+        panic!("no create")
+    };
+    pod["metadata"]["uid"] = json!("own-aa");
+    pod["metadata"]["annotations"]["first-consumer.kubevirt.io/attempt"] = json!("10");
+    s.pod(&pod);
+    let decision = s.decide();
+    assert_eq!((decision.action, decision.reason), WAITS);
+    pod["status"]["phase"] = json!("Failed");
+    s.pod(&pod);
+    assert_eq!(s.decide().reason, Reason::FirstConsumerNeeded, "before it had its turn");
+    let (turn, _) = first.turn(&mut s);
+    let gave_up = (Action::Keep, Reason::GaveUp, Some(Standing::Stuck));
+    assert_eq!((turn.decision.action, turn.decision.reason, turn.standing), gave_up);
+    s.create();
+    first.memory = Memory::default();
+    let (turn, woken) = first.turn(&mut s);
+    assert_eq!((turn.decision.action, turn.decision.reason, turn.standing), gave_up);
+    assert!(!woken, "our pod changes nothing for it");
 }
