@@ -143,6 +143,8 @@ pub struct OwnPod {
     pub terminating: bool,
     /// Its phase.
     pub phase: PodPhase,
+    /// The same in words, and why it has ended ([`Pod::outcome`]).
+    pub outcome: String,
     /// What the scheduler says.
     pub scheduled: Scheduled,
     /// What it says of itself.
@@ -388,6 +390,7 @@ pub fn own_pod(index: &Index, subject: &Key, pod: &Pod) -> OwnPod {
         uid: pod.meta().uid.clone(),
         terminating: pod.meta().terminating(),
         phase: pod.phase(),
+        outcome: pod.outcome(),
         scheduled: pod.scheduled(),
         marks: Marks::read(pod.meta()),
         claims: listed.map(|claim| index.read_claim(claim)).collect(),

@@ -288,12 +288,14 @@ impl Pod {
         &self.status.containers
     }
 
-    /// Why the kubelet or a controller has ended it: one word, and a text for a person. Empty if they say nothing.
+    /// Its phase, and if it has ended why, as far as the kubelet or a controller says.
     #[must_use]
-    pub fn verdict(&self) -> (&str, &str) {
-        (
-            self.status.reason.as_deref().unwrap_or_default(),
-            self.status.message.as_deref().unwrap_or_default(),
-        )
+    pub fn outcome(&self) -> String {
+        let phase = format!("{:?}", self.phase());
+        let said = [&self.status.reason, &self.status.message].into_iter().flatten();
+        let said = said
+            .map(|words| &**words)
+            .filter(|words| !words.is_empty() && !self.live());
+        [&*phase].into_iter().chain(said).collect::<Vec<_>>().join(": ")
     }
 }

@@ -107,20 +107,23 @@ fn pod_outdated(case: &Case) -> Option<Decision> {
     })
 }
 
+/// A pod that has ended although a claim still needs one.
+fn finished<'a>(case: &Case<'a>) -> Option<&'a OwnPod> {
+    let pod = case.observed.own_pod().filter(|pod| pod.finished());
+    pod.filter(|_| case.observed.needs())
+}
+
 /// 14: pods have ended too often. The last one stays, so that the next process knows it, too, and people see what ended
 /// it; it goes, and others follow, when placement or claims change (row 13) or somebody deletes it.
 fn gave_up(case: &Case) -> Option<Decision> {
-    let last = |pod: &OwnPod| pod.finished() && pod.marks.attempt >= MOST_ATTEMPTS;
-    let too_often = case.observed.needs() && case.observed.own_pod().is_some_and(last);
-    too_often.then(|| keep(Reason::GaveUp, &format!("{MOST_ATTEMPTS} times")))
+    let pod = finished(case).filter(|pod| pod.marks.attempt >= MOST_ATTEMPTS)?;
+    let about = format!("{MOST_ATTEMPTS} times, at last {}", pod.outcome);
+    Some(keep(Reason::GaveUp, &about))
 }
 
 /// 14: the pod has ended without result; it stays for a look, then another follows.
 fn pod_finished(case: &Case) -> Option<Decision> {
-    let pod = case
-        .observed
-        .own_pod()
-        .filter(|pod| pod.finished() && case.observed.needs())?;
+    let pod = finished(case)?;
     let since = case.memory.finished_since.unwrap_or(case.now);
     let due = since
         .checked_add(FINISHED_DELAY.after(pod.marks.attempt))
@@ -130,7 +133,7 @@ fn pod_finished(case: &Case) -> Option<Decision> {
     } else {
         (Action::Replace, None)
     };
-    let about = format!("{:?}, attempt {}", pod.phase, pod.marks.attempt);
+    let about = format!("attempt {}, {}", pod.marks.attempt, pod.outcome);
     Some(Decision {
         action,
         reason: Reason::PodFinished,

@@ -128,12 +128,7 @@ pub(super) fn worker_failing(case: &Case, disk: &Disk) -> Option<Suspicion> {
 /// How a worker fails, beginning with what stands after its name.
 fn ailment(pod: &Pod) -> Option<String> {
     if !pod.live() {
-        let (reason, words) = pod.verdict();
-        return (!pod.succeeded()).then(|| {
-            format!(" has failed: {reason} {words}")
-                .trim_end_matches([' ', ':'])
-                .to_owned()
-        });
+        return (!pod.succeeded()).then(|| format!(", {}", pod.outcome()));
     }
     let container = pod
         .troubled_containers()

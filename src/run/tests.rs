@@ -64,7 +64,7 @@ async fn a_change_that_nobody_was_told_of_is_found() {
     controller.watching.shutdown().await;
     tokio::time::pause();
     for name in ["a", "b", "c", "d"] {
-        let objects = format!("{}", WAITING.replace("NAME", name));
+        let objects = WAITING.replace("NAME", name);
         files::read(&mut lock(&controller.worker.index), &objects, "ns").expect("readable");
     }
     let mut counts = Vec::new();
@@ -82,7 +82,7 @@ async fn a_change_that_nobody_was_told_of_is_found() {
 /// Nobody has asked for it, so nothing is written.
 const COUNT: &str = "first_consumer_waiting_subjects{reason=\"NotAskedFor\"}";
 
-const WAITING: &str = r#"
+const WAITING: &str = r"
 apiVersion: kubevirt.io/v1
 kind: VirtualMachine
 metadata: {name: NAME, uid: vm-NAME}
@@ -107,4 +107,4 @@ kind: StorageClass
 metadata: {name: late}
 provisioner: example.com/local
 volumeBindingMode: WaitForFirstConsumer
-"#;
+";

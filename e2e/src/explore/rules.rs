@@ -230,8 +230,10 @@ pub fn at_rest(model: &Model, state: &State) -> Option<String> {
             .body
             .as_ref()
             .map(|body| &body.value["metadata"]["annotations"][ATTEMPT]);
+        let attempt = attempt.and_then(|attempt| attempt.as_str()?.parse::<u8>().ok());
         pod.phase.is_final()
-            && attempt.is_some_and(|attempt| *attempt == LAST_ATTEMPT.to_string())
+            && attempt.is_some_and(|attempt| attempt >= LAST_ATTEMPT)
+            && served(state, vm)
             && waits(model, state, vm)
     };
     let own = |pod: &Pod| match pod.role {

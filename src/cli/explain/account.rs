@@ -195,8 +195,9 @@ fn pods(scene: &Scene, observed: &Observed) -> Vec<(String, String)> {
 }
 
 fn of_pod(pod: &Pod) -> String {
-    let phase = format!("{:?}", pod.phase());
+    let phase = pod.outcome();
     match (pod.scheduled(), pod.node()) {
+        (_, None) if !pod.live() => phase,
         (_, Some(node)) => format!("{phase} on {node}"),
         (Scheduled::Unschedulable(words), None) => format!("{phase}, no node fits: {words}"),
         (Scheduled::Gated(gates), None) => format!("{phase}, a scheduling gate holds it: {gates}"),

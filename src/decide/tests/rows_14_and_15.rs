@@ -1,6 +1,6 @@
 //! Rows 14 and 15, our pod is there: for every condition a situation that has it, and one that just does not.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::super::Action;
 use super::situation::*;
@@ -106,6 +106,31 @@ fn held(s: &mut Situation) {
         pod["metadata"]["annotations"]["first-consumer.kubevirt.io/hold"] = json!("true");
         pod["status"]["phase"] = json!("Failed");
     });
+}
+
+#[test]
+fn why_a_pod_has_ended_is_told() {
+    let told = |attempt: &str, status: Value| {
+        let mut s = Situation::new();
+        created(&mut s, |pod| {
+            pod["metadata"]["annotations"]["first-consumer.kubevirt.io/attempt"] = json!(attempt);
+            pod["status"] = status;
+        });
+        s.decide().about
+    };
+    let evicted = json!({"phase": "Failed", "reason": "Evicted", "message": "The node was low on memory"});
+    assert_eq!(
+        told("2", evicted.clone()),
+        "attempt 2, Failed: Evicted: The node was low on memory"
+    );
+    assert_eq!(
+        told("10", evicted),
+        "10 times, at last Failed: Evicted: The node was low on memory"
+    );
+    assert_eq!(
+        told("2", json!({"phase": "Succeeded", "reason": "", "message": null})),
+        "attempt 2, Succeeded"
+    );
 }
 
 fn another_life_of_data(s: &mut Situation) {

@@ -148,7 +148,7 @@ pub(super) const TABLE: &[Row] = &[
         "refused by the kubelet",
         "root",
         |w| w.worker(&json!({"status": {"phase": "Failed", "reason": "OutOfcpu", "message": "no CPU"}})),
-        "pod importer-root has failed: OutOfcpu no CPU",
+        "pod importer-root, Failed: OutOfcpu: no CPU",
         &[("ended well", |w| {
             w.set("importer-root", &json!({"status": {"phase": "Succeeded"}}));
         })],
