@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::cluster::{ACCOUNT, Cluster};
 use crate::control_plane::{Calls, Controller, ControllerOptions, NodeSpec, build_controller, wait_for};
 use crate::objects::Vm;
+use crate::stage::nothing_else_written;
 
 pub use crate::stage::{Requests, SERVED_ONCE, Stage, Story, UNTOUCHED};
 
@@ -187,6 +188,9 @@ impl Scene {
     /// expansions apart.
     pub async fn expect_requests(&self, expected: Requests) -> Result<()> {
         let calls = self.wait_calls(expected.creates, expected.deletes).await?;
+        // Volumes are in no namespace.
+        let of_cluster = self.cluster.plane.calls()?.by(ACCOUNT).within("");
+        nothing_else_written(&of_cluster)?;
         let events = expected.events + self.told_for_others(&calls).await?;
         Requests { events, ..expected }
             .check(&calls, self.ready_at)

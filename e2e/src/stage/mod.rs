@@ -4,6 +4,7 @@
 mod requests;
 mod waits;
 
+pub(crate) use requests::nothing_else_written;
 pub use requests::{Requests, SERVED_ONCE, UNTOUCHED};
 
 use std::collections::BTreeMap;

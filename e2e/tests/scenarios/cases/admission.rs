@@ -6,12 +6,13 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use first_consumer::quantity::Quantity;
 use first_consumer_e2e::cluster::Cluster;
+use first_consumer_e2e::control_plane::wait_for;
 use first_consumer_e2e::objects::{LOCAL_PATH, Vm, policy_against_us};
 use first_consumer_e2e::scene::{Requests, SERVED_ONCE, Scene};
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
-use super::by_hand::ByHand;
+use super::by_hand::{ByHand, populated};
 use super::{doubling, field, listed};
 
 /// Who may not have a pod hears the API server's words once, and gets it when the quota allows: with the requests and
@@ -77,7 +78,7 @@ pub async fn c36_a_limit_range_refuses_it(cluster: Arc<Cluster>) -> Result<()> {
 }
 
 /// Who is refused asks again at growing distances, whatever refuses (a policy of C37 as well), and says so once; when
-/// the quota changes, at once.
+/// the quota changes, or others use less of it, at once.
 pub async fn c36_refusals_at_growing_distances() -> Result<()> {
     let scene = ByHand::new().await?;
     scene
@@ -94,11 +95,28 @@ pub async fn c36_refusals_at_growing_distances() -> Result<()> {
     scene.advance(Duration::from_mins(30)).await;
     doubling(&scene.gaps())?;
     ensure!(scene.told("FirstConsumerRefused").len() == 1 && scene.made() == 0);
-    scene.api.admission(None);
     let raised = json!({"hard": {"requests.memory": "64Gi"}});
-    scene.patch_status("v1", "ResourceQuota", "small", &raised).await?;
-    scene.advance(Duration::from_secs(2)).await;
-    ensure!(scene.made() == 1, "not at once");
+    let freed = json!({"used": {"requests.memory": "0"}});
+    let full = json!({"used": {"requests.memory": "1Gi"}});
+    scene.patch_status("v1", "ResourceQuota", "small", &full).await?;
+    for change in [raised, freed] {
+        // The next attempt would come 5 minutes after this one.
+        scene.advance(Duration::from_mins(5)).await;
+        let before = scene.gaps().len();
+        let asked = async || {
+            scene.advance(Duration::from_secs(1)).await;
+            Ok((scene.gaps().len() > before).then_some(()))
+        };
+        wait_for("another attempt", asked).await?;
+        scene.advance(Duration::from_secs(12)).await;
+        ensure!(scene.gaps().len() == before + 1, "again without a reason");
+        scene.patch_status("v1", "ResourceQuota", "small", &change).await?;
+        scene.advance(Duration::from_secs(2)).await;
+        ensure!(scene.gaps().len() == before + 2, "not at once: {change}");
+    }
+    scene.api.admission(None);
+    scene.advance(Duration::from_mins(10)).await;
+    ensure!(scene.made() == 1);
     Ok(())
 }
 
@@ -143,9 +161,7 @@ pub async fn c37_pod_security(cluster: Arc<Cluster>) -> Result<()> {
 /// What CDI is told it repeats in an Event alone, which we don't read: that nothing comes of it is told instead.
 pub async fn c39_storage_quota() -> Result<()> {
     let scene = ByHand::new().await?;
-    let source = json!({"spec": {"dataSourceRef": {"apiGroup": "cdi.kubevirt.io", "kind": "VolumeImportSource",
-        "name": "source"}}});
-    scene.served_root("PendingPopulation", &source).await?;
+    scene.served_root("PendingPopulation", &populated()).await?;
     scene.phase("root", "Pending").await?;
     scene.advance(Duration::from_mins(30)).await;
     let told = scene.told("DiskStuck");

@@ -9,12 +9,18 @@ use first_consumer_e2e::fake_api::{Options, Scene};
 use first_consumer_e2e::objects::Vm;
 use first_consumer_e2e::stand_in;
 use k8s_openapi::api::core::v1::Pod;
-use kube::ResourceExt as _;
-use kube::core::DynamicObject;
+use kube::api::{ApiResource, DeleteParams, DynamicObject};
+use kube::core::GroupVersionKind;
+use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 
 /// A class that binds late, whose provisioner does not exist.
 pub const SILENT: &str = "silent";
+
+/// What a claim on the populator path has over the usual.
+pub fn populated() -> Value {
+    json!({"spec": {"dataSourceRef": {"apiGroup": "cdi.kubevirt.io", "kind": "VolumeImportSource", "name": "source"}}})
+}
 
 /// The class.
 pub const CLASS: &str = r"
@@ -103,6 +109,31 @@ impl ByHand {
     /// Changes a claim.
     pub async fn edit_claim(&self, name: &str, patch: &Value) -> Result<()> {
         self.patch("v1", "PersistentVolumeClaim", name, patch).await
+    }
+
+    /// Says what a scheduler would of a claim, or a provisioner that gives the node back.
+    pub async fn select_node(&self, claim: &str, node: Option<&str>) -> Result<()> {
+        let chosen = json!({"metadata": {"annotations": {"volume.kubernetes.io/selected-node": node}}});
+        self.edit_claim(claim, &chosen).await
+    }
+
+    /// Says what a scheduler would of a pod that it can't place yet.
+    pub async fn not_scheduled(&self, pod: &str, reason: &str, message: &str) -> Result<()> {
+        let condition = json!({"type": "PodScheduled", "status": "False", "reason": reason, "message": message,
+            "lastTransitionTime": self.api.clock().now()});
+        let status = json!({"conditions": [condition]});
+        self.patch_status("v1", "Pod", pod, &status).await
+    }
+
+    /// Deletes an object that somebody else holds back.
+    pub async fn begin_deletion(&self, api_version: &str, kind: &str, name: &str) -> Result<()> {
+        let hold = json!({"metadata": {"finalizers": ["example.com/hold"]}});
+        self.patch(api_version, kind, name, &hold).await?;
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+        let objects = Api::<DynamicObject>::namespaced_with(self.client(), &self.namespace, &resource);
+        objects.delete(name, &DeleteParams::default()).await?;
+        Ok(())
     }
 
     /// Says what the PV controller would: a volume on a node, and the claim is bound to it.

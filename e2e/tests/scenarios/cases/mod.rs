@@ -15,6 +15,7 @@ pub mod telling;
 use anyhow::{Context as _, Result, ensure};
 use first_consumer_e2e::objects::Vm;
 use first_consumer_e2e::scene::Scene;
+use first_consumer_e2e::stage::Stage;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::Value;
 
@@ -46,7 +47,7 @@ fn doubling(gaps: &[i64]) -> Result<()> {
 }
 
 /// Fails unless none of these claims has a node.
-async fn no_node(scene: &Scene, claims: &[String]) -> Result<()> {
+async fn no_node(scene: &Stage, claims: &[String]) -> Result<()> {
     for name in claims {
         let claim = scene.claim(name).await?.context("no claim")?;
         let annotations = claim.metadata.annotations.unwrap_or_default();

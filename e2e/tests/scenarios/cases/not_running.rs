@@ -3,16 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use first_consumer_e2e::cluster::Cluster;
 use first_consumer_e2e::objects::{LOCAL_PATH, Vm, data_volume, pod};
 use first_consumer_e2e::scene::{SERVED_ONCE, Scene, UNTOUCHED};
-use first_consumer_e2e::stand_in::CSI_CLASS;
+use first_consumer_e2e::stand_in::{CSI_CLASS, CSI_DRIVER};
+use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use serde_json::json;
 
 use super::by_hand::ByHand;
-use super::{listed, served};
+use super::{field, listed, no_node, served};
 
 /// A stopped VM's disks fill; the VM stays as it is and there is no VMI.
 pub async fn c12_a_stopped_vms_disks_fill(cluster: Arc<Cluster>) -> Result<()> {
@@ -35,7 +36,8 @@ pub async fn c13_disks_before_their_vm(cluster: Arc<Cluster>) -> Result<()> {
     let vm = Vm::halted("m")
         .existing_disk("m-0")
         .existing_disk("m-1")
-        .provision("true");
+        .provision("true")
+        .spec("nodeSelector", json!({"kubernetes.io/hostname": "node-3"}));
     for name in ["m-0", "m-1"] {
         scene.create(data_volume(name, CSI_CLASS)).await?;
     }
@@ -46,6 +48,8 @@ pub async fn c13_disks_before_their_vm(cluster: Arc<Cluster>) -> Result<()> {
     let made = scene.wait_made_pod().await?;
     ensure!(listed(&made) == vm.claims());
     ensure!(made.owner_references()[0].uid == owner.uid().unwrap_or_default());
+    ensure!(field(&made, "/spec/nodeSelector/kubernetes.io~1hostname")? == "node-3");
+    ensure!(scene.one_node(&vm.claims()).await? == "node-3");
     served(&scene, &vm).await?;
     scene.expect(SERVED_ONCE).await?;
 
@@ -59,7 +63,8 @@ pub async fn c13_disks_before_their_vm(cluster: Arc<Cluster>) -> Result<()> {
     scene.expect(SERVED_ONCE).await
 }
 
-/// A VM's copy is a VM like any other; the original and its disks are nobody's business.
+/// A VM's copy is a VM like any other; the original and its disks are nobody's business. One whose class has room only where
+/// the VM may not run, as that of local snapshots would, waits with the scheduler's words.
 pub async fn c17_the_copy_of_a_vm(cluster: Arc<Cluster>) -> Result<()> {
     let scene = Scene::new(cluster, "c17").await?;
     let original = Vm::halted("src").two_disks(CSI_CLASS).provision("true");
@@ -76,17 +81,44 @@ pub async fn c17_the_copy_of_a_vm(cluster: Arc<Cluster>) -> Result<()> {
         anyhow::bail!("{} pods", of_copy.len())
     };
     ensure!(pod.owner_references()[0].uid == owner.uid().unwrap_or_default());
-    scene.expect(SERVED_ONCE.times(2)).await
+    scene.expect(SERVED_ONCE.times(2)).await?;
+
+    let there = json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "c17"},
+        "provisioner": CSI_DRIVER, "volumeBindingMode": "WaitForFirstConsumer",
+        "allowedTopologies": [{"matchLabelExpressions": [{"key": "kubernetes.io/hostname", "values": ["node-1"]}]}]});
+    scene.create_anywhere(&there).await?;
+    let mut apart = data_volume("apart-root", "c17");
+    apart["spec"]["source"] = json!({"pvc": {"name": "src-root", "namespace": scene.namespace}});
+    let apart = Vm::halted("apart").data_volume(apart).provision("true");
+    let elsewhere = apart
+        .clone()
+        .spec("nodeSelector", json!({"kubernetes.io/hostname": "node-2"}));
+    scene.create(elsewhere.object()).await?;
+    scene
+        .wait_event(
+            "FirstConsumerWaiting",
+            "didn't find available persistent volumes to bind",
+        )
+        .await?;
+    scene.wait_reason("Unschedulable").await?;
+    no_node(&scene, &apart.claims()).await
 }
 
-/// An upload gets its node, and then its server is not kept waiting by us: who uploads finds it ready.
+/// An upload gets its node when a VM lists it, and then its server is not kept waiting by us: who uploads finds it ready.
 pub async fn c19_an_upload(cluster: Arc<Cluster>) -> Result<()> {
     let scene = Scene::new(cluster, "c19").await?;
-    for class in [LOCAL_PATH, CSI_CLASS] {
+    for (class, waits) in [(LOCAL_PATH, "WaitForFirstConsumer"), (CSI_CLASS, "PendingPopulation")] {
         let name = format!("{class}-root");
         let mut upload = data_volume(&name, class);
         upload["spec"]["source"] = json!({"upload": {}});
         scene.create(upload).await?;
+        scene.wait_phase(std::slice::from_ref(&name), waits).await?;
+    }
+    // Nobody's.
+    scene.nothing_happens().await;
+    scene.expect(UNTOUCHED).await?;
+    for class in [LOCAL_PATH, CSI_CLASS] {
+        let name = format!("{class}-root");
         let vm = Vm::halted(class).existing_disk(&name).provision("true");
         scene.create(vm.object()).await?;
         scene.wait_phase(&vm.claims(), "UploadReady").await?;
@@ -99,14 +131,13 @@ pub async fn c19_an_upload(cluster: Arc<Cluster>) -> Result<()> {
     scene.expect(SERVED_ONCE.times(2)).await
 }
 
-/// Twenty at once, and we are killed midway: one pod a VM at a time, none at the end, none missing.
+/// Twenty at once, half of them on either path, and we are killed midway: one pod a VM at a time, none at the end, none missing.
 pub async fn c24_twenty_at_once(cluster: Arc<Cluster>) -> Result<()> {
     let mut scene = Scene::new(cluster, "c24").await?;
     let vms: Vec<Vm> = (0..20)
         .map(|number| {
-            Vm::halted(&format!("vm-{number}"))
-                .two_disks(CSI_CLASS)
-                .provision("true")
+            let class = [LOCAL_PATH, CSI_CLASS][number % 2];
+            Vm::halted(&format!("vm-{number}")).two_disks(class).provision("true")
         })
         .collect();
     for vm in &vms {
@@ -129,13 +160,9 @@ pub async fn c24_twenty_at_once(cluster: Arc<Cluster>) -> Result<()> {
         made.len(),
         names.len()
     );
-    let first = made.first().context("no pod")?;
-    ensure!(
-        first
-            .owner_references()
-            .iter()
-            .all(|owner| owner.kind == "VirtualMachine")
-    );
+    // virt-controller takes none of them for a VMI's.
+    let owned = |pod: &Pod| matches!(pod.owner_references(), [owner] if owner.kind == "VirtualMachine");
+    ensure!(made.iter().all(owned), "{made:?}");
     Ok(())
 }
 

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
+use first_consumer::quantity::Quantity;
 use first_consumer_e2e::cluster::Cluster;
 use first_consumer_e2e::control_plane::wait_for;
 use first_consumer_e2e::objects::{LOCAL_PATH, Vm, data_volume};
@@ -37,11 +38,16 @@ pub async fn c02_node_selector(cluster: Arc<Cluster>) -> Result<()> {
         .await?;
     for class in [LOCAL_PATH, CSI_CLASS] {
         let vm = Vm::halted(class).two_disks(class).provision("true");
-        let vm = vm.spec("nodeSelector", json!({"c02": "vm"}));
+        let vm = vm.spec("nodeSelector", json!({"c02": "vm"})).rather_on("node-4");
         scene.create(vm.object()).await?;
         let node = scene.one_node(&vm.claims()).await?;
         ensure!(node == "node-4", "{class} is on {node}");
         served(&scene, &vm).await?;
+        let made = scene.made_pods();
+        let pod = made.iter().find(|pod| listed(pod) == vm.claims()).context("no pod")?;
+        ensure!(field(pod, "/spec/nodeSelector/c02")? == "vm");
+        let affinity = field(pod, "/spec/affinity")?;
+        ensure!(affinity == vm.vmi_spec()["affinity"], "{affinity}");
     }
     let nowhere = Vm::halted("nowhere").two_disks(LOCAL_PATH).provision("true");
     scene
@@ -52,6 +58,10 @@ pub async fn c02_node_selector(cluster: Arc<Cluster>) -> Result<()> {
         .await?;
     scene.nothing_happens().await;
     no_node(&scene, &nowhere.claims()).await?;
+    let [pod] = &scene.own_pods().await?[..] else {
+        bail!("not one pod")
+    };
+    ensure!(field(pod, "/status/phase")? == "Pending" && listed(pod) == nowhere.claims());
     scene.wait_phase(&nowhere.claims(), "WaitForFirstConsumer").await
 }
 
@@ -65,13 +75,25 @@ pub async fn c05_as_thick_as_the_vm(cluster: Arc<Cluster>) -> Result<()> {
     scene.cluster.plane.add_nodes(&[small, big]).await?;
     let sized = |name: &str, guest: &str| {
         let vm = scene.on_own_nodes(Vm::halted(name).two_disks(CSI_CLASS).provision("true"));
-        vm.guest_memory(guest)
+        vm.guest_memory(guest).spec(
+            "domain",
+            json!({"resources": {"limits": {"memory": "40Gi"}, "requests": {"memory": guest}}}),
+        )
     };
     let fits = sized("fits", "4Gi");
     scene.create(fits.object()).await?;
     let node = scene.one_node(&fits.claims()).await?;
     ensure!(node == "c05-big", "{node}");
     served(&scene, &fits).await?;
+    let pod = scene.wait_made_pod().await?;
+    for (resources, least) in [("requests", "4Gi"), ("limits", "40Gi")] {
+        let memory = field(&pod, &format!("/spec/containers/0/resources/{resources}/memory"))?;
+        let memory: Quantity = memory.as_str().context("no text")?.parse()?;
+        ensure!(memory > least.parse()?, "{resources}: {memory}");
+    }
+    let devices = field(&pod, "/spec/containers/0/resources/limits/devices.kubevirt.io~1kvm")?;
+    ensure!(devices == "1", "{devices}");
+    ensure!(field(&pod, "/spec/nodeSelector/kubevirt.io~1schedulable")? == "true");
 
     let huge = sized("huge", "32Gi");
     scene.create(huge.object()).await?;
@@ -185,5 +207,10 @@ pub async fn c04_a_disk_that_was_bound_at_once(cluster: Arc<Cluster>) -> Result<
     scene.create(elsewhere.spec("affinity", forbidden).object()).await?;
     scene.wait_event("DiskStuck", "d1").await?;
     scene.wait_phase(&["d3".into()], "PendingPopulation").await?;
-    no_node(&scene, &["d3".into()]).await
+    no_node(&scene, &["d3".into()]).await?;
+    let [pod] = &scene.own_pods().await?[..] else {
+        bail!("not one pod")
+    };
+    ensure!(listed(pod) == ["d3", "d1"] && field(pod, "/spec/nodeName").is_err());
+    Ok(())
 }

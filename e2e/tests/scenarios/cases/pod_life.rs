@@ -5,17 +5,18 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use first_consumer::decide::Settings;
+use first_consumer::reason::Reason;
 use first_consumer_e2e::cluster::Cluster;
-use first_consumer_e2e::control_plane::wait_for;
+use first_consumer_e2e::control_plane::{NodeSpec, wait_for};
 use first_consumer_e2e::objects::{LOCAL_PATH, Vm};
 use first_consumer_e2e::scene::{Requests, SERVED_ONCE, Scene};
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::json;
 
 use super::by_hand::{ByHand, CLASS, SILENT};
-use super::{doubling, no_node, served};
+use super::{doubling, field, no_node, served};
 
 /// A VM whose pod finds no node, and the pod.
 async fn stuck(scene: &Scene, name: &str) -> Result<(Vm, Pod)> {
@@ -27,7 +28,7 @@ async fn stuck(scene: &Scene, name: &str) -> Result<(Vm, Pod)> {
     Ok((vm, pod))
 }
 
-/// Whatever became of our pod, it does not keep a claim from being deleted.
+/// Whatever became of our pod, it does not keep a claim from being deleted, and goes for its sake.
 pub async fn c27_a_finished_pod_and_a_claim_that_goes(cluster: Arc<Cluster>) -> Result<()> {
     for phase in ["Pending", "Succeeded", "Failed"] {
         let scene = Scene::new(Arc::clone(&cluster), &format!("c27-{}", phase.to_lowercase())).await?;
@@ -35,34 +36,37 @@ pub async fn c27_a_finished_pod_and_a_claim_that_goes(cluster: Arc<Cluster>) -> 
         scene.set_phase(&pod.name_any(), phase).await?;
         // As its user would: the DataVolume and with it the claim.
         scene.delete_data_volume("db-root").await?;
-        wait_for("our pod is gone", async || {
-            let same = scene.own_pods().await?.iter().any(|other| other.uid() == pod.uid());
-            Ok((!same).then_some(()))
-        })
-        .await?;
+        scene
+            .wait_event("FirstConsumerDeleted", Reason::DiskDeleted.text())
+            .await?;
         scene.delete_vm("db", &vm.claims()).await?;
     }
     Ok(())
 }
 
-/// A claim that is going (somebody else holds it back for a while) has no pod of ours at once, in whatever phase, and gets
-/// no other.
-pub async fn c27_a_claim_that_is_going() -> Result<()> {
-    for phase in ["Pending", "Succeeded", "Failed"] {
-        let scene = ByHand::new().await?;
-        let pod = scene.stuck_root().await?;
-        scene.set_phase(&pod.name_any(), phase).await?;
-        let hold = json!({"metadata": {"finalizers": ["example.com/hold"]}});
-        scene.edit_claim("root", &hold).await?;
-        let claims = Api::<PersistentVolumeClaim>::namespaced(scene.client(), &scene.namespace);
-        claims.delete("root", &DeleteParams::default()).await?;
-        scene.advance(Duration::from_secs(2)).await;
-        ensure!(scene.own_pods().await?.is_empty(), "{phase}: not at once");
-        scene.advance(Duration::from_mins(30)).await;
-        ensure!(scene.made() == 1, "{phase}: {} pods", scene.made());
-        let deleted = "first_consumer_pods_deleted_total{reason=\"DiskDeleted\"} 1\n";
-        let metrics = scene.metrics()?;
-        ensure!(metrics.contains(deleted), "{phase}: {metrics}");
+/// A VM, a DataVolume or a claim that is going (somebody else holds it back for a while) has no pod of ours at once, in
+/// whatever phase, and gets no other.
+pub async fn c27_what_is_going() -> Result<()> {
+    for (api_version, kind, name, reason) in [
+        ("kubevirt.io/v1", "VirtualMachine", "db", Reason::SubjectDeleted),
+        ("cdi.kubevirt.io/v1beta1", "DataVolume", "root", Reason::DiskDeleted),
+        ("v1", "PersistentVolumeClaim", "root", Reason::DiskDeleted),
+    ] {
+        for phase in ["Pending", "Succeeded", "Failed"] {
+            let scene = ByHand::new().await?;
+            let pod = scene.stuck_root().await?;
+            scene.set_phase(&pod.name_any(), phase).await?;
+            scene.begin_deletion(api_version, kind, name).await?;
+            scene.advance(Duration::from_secs(2)).await;
+            ensure!(scene.own_pods().await?.is_empty(), "{kind}, {phase}: not at once");
+            scene.advance(Duration::from_mins(30)).await;
+            ensure!(scene.made() == 1, "{kind}, {phase}: {} pods", scene.made());
+            let told = scene.told("FirstConsumerDeleted");
+            ensure!(
+                told.len() == 1 && told[0].ends_with(reason.text()),
+                "{kind}, {phase}: {told:?}"
+            );
+        }
     }
     Ok(())
 }
@@ -102,25 +106,38 @@ pub async fn c28_a_deletion_that_takes_its_time(cluster: Arc<Cluster>) -> Result
         .await
 }
 
-/// A deletion that does not end is told, once, and no second pod comes.
+/// The deletion of a pod that has done its work does not end: it is told, once, no second pod comes, and it counts as
+/// deleted when it is.
 pub async fn c28_a_deletion_that_does_not_end() -> Result<()> {
     let scene = ByHand::new().await?;
-    let pod = scene.stuck_root().await?;
+    scene.disk("root", "WaitForFirstConsumer", &json!({})).await?;
+    let vm = Vm::halted("db").existing_disk("root").provision("true");
+    scene
+        .create(vm.spec("schedulerName", json!("by-hand")).object())
+        .await?;
+    let pod = scene.wait_own_pod().await?;
     let hold = json!({"metadata": {"finalizers": ["example.com/hold"]}});
     let name = pod.name_any();
     scene
         .pods()
         .patch(&name, &PatchParams::default(), &Patch::Merge(&hold))
         .await?;
-    let correction = json!({"spec": {"template": {"spec": {"nodeSelector": null}}}});
-    scene.patch_vm("db", &correction).await?;
+    scene.select_node("root", Some("node-1")).await?;
+    scene.bind("root", "node-1").await?;
+    scene.phase("root", "ImportScheduled").await?;
     scene.advance(Duration::from_mins(5)).await;
     let told = scene.told("DiskStuck");
     ensure!(
         told.len() == 1 && told[0].contains(&format!("finalizer holds it: pod {name}")),
         "{told:?}"
     );
-    ensure!(scene.made() == 1 && scene.told("FirstConsumerDeleted").is_empty());
+    ensure!(scene.own_pods().await?[0].uid() == pod.uid());
+    ensure!(scene.told("FirstConsumerDeleted").is_empty(), "it is still there");
+    let release = json!({"metadata": {"finalizers": null}});
+    scene.patch("v1", "Pod", &name, &release).await?;
+    scene.wait_no_own_pod().await?;
+    scene.advance(Duration::from_secs(10)).await;
+    ensure!(scene.made() == 1 && scene.told("FirstConsumerDeleted").len() == 1);
     Ok(())
 }
 
@@ -134,6 +151,8 @@ pub async fn c32_a_drain_evicts_it(cluster: Arc<Cluster>) -> Result<()> {
     let (vm, pod) = stuck(&scene, "db").await?;
     ensure!(!pod.labels().contains_key("kubevirt.io") && !pod.annotations().contains_key("kubevirt.io/domain"));
     let before = scene.vm("db").await?;
+    // No budget counts for one that is Pending.
+    scene.set_phase(&pod.name_any(), "Running").await?;
     scene
         .pods()
         .evict(&pod.name_any(), &kube::api::EvictParams::default())
@@ -154,8 +173,7 @@ pub async fn c32_evicted_after_its_work() -> Result<()> {
     let mut scene = ByHand::new().await?;
     let pod = scene.stuck_root().await?;
     scene.0.kill_controller()?;
-    let placed = json!({"metadata": {"annotations": {"volume.kubernetes.io/selected-node": "node-1"}}});
-    scene.edit_claim("root", &placed).await?;
+    scene.select_node("root", Some("node-1")).await?;
     let now = DeleteParams::default().grace_period(0);
     scene.pods().delete(&pod.name_any(), &now).await?;
     scene.0.start_controller(Settings::default()).await?;
@@ -191,6 +209,46 @@ pub async fn c35_what_happened_without_us(cluster: Arc<Cluster>) -> Result<()> {
         .await
 }
 
+/// The disk was filled without us (whoever did it), and we were not there: our pod goes when we are back.
+pub async fn c35_filled_without_us() -> Result<()> {
+    let mut scene = ByHand::new().await?;
+    scene.stuck_root().await?;
+    scene.0.kill_controller()?;
+    scene.bind("root", "node-1").await?;
+    scene.phase("root", "Succeeded").await?;
+    scene.advance(Duration::from_mins(1)).await;
+    ensure!(scene.own_pods().await?.len() == 1);
+    scene.0.start_controller(Settings::default()).await?;
+    scene.wait_no_own_pod().await?;
+    scene.advance(Duration::from_mins(10)).await;
+    ensure!(scene.made() == 1);
+    Ok(())
+}
+
+/// A change of the VM, and a node that comes, are looked at within seconds.
+pub async fn c35_a_vm_and_a_node_that_change() -> Result<()> {
+    let scene = ByHand::new().await?;
+    scene.disk("root", "WaitForFirstConsumer", &json!({})).await?;
+    let vm = Vm::halted("db").existing_disk("root");
+    scene.create(vm.clone().object()).await?;
+    scene.advance(Duration::from_mins(10)).await;
+    ensure!(scene.made() == 0);
+    let asked = vm.provision("true").object();
+    scene.patch_vm("db", &json!({"metadata": asked["metadata"]})).await?;
+    scene.advance(Duration::from_secs(2)).await;
+    ensure!(scene.made() == 1, "not at once");
+
+    scene.wait_no_own_pod().await?;
+    scene.select_node("root", Some("late")).await?;
+    scene.advance(Duration::from_secs(30)).await;
+    let missing = |nodes: u8| format!("first_consumer_diagnoses{{reason=\"SelectedNodeMissing\"}} {nodes}\n");
+    ensure!(scene.metrics()?.contains(&missing(1)), "{}", scene.metrics()?);
+    scene.add_node(&NodeSpec::new("late", "zone-a"))?;
+    scene.advance(Duration::from_secs(2)).await;
+    ensure!(scene.metrics()?.contains(&missing(0)), "not at once");
+    Ok(())
+}
+
 /// The class of a disk comes last: until then nobody knows whether the disk waits for a pod.
 pub async fn c35_a_class_that_comes_later() -> Result<()> {
     let scene = ByHand::new().await?;
@@ -207,7 +265,7 @@ pub async fn c35_a_class_that_comes_later() -> Result<()> {
     Ok(())
 }
 
-/// Our pod runs on, though its claims are bound (by whomever): it goes, and none follows.
+/// Our pod, made to end at once, runs on, though its claims are bound (by whomever): it goes, and none follows.
 pub async fn c22_a_pod_that_stays_alive() -> Result<()> {
     for status in [
         json!({"phase": "Running"}),
@@ -216,17 +274,24 @@ pub async fn c22_a_pod_that_stays_alive() -> Result<()> {
     ] {
         let scene = ByHand::new().await?;
         let pod = scene.stuck_root().await?;
+        ensure!(field(&pod, "/spec/restartPolicy")? == "Never");
+        ensure!(field(&pod, "/spec/containers")?.as_array().map(Vec::len) == Some(1));
+        ensure!(field(&pod, "/spec/containers/0/command")? == json!(["/pause", "-v"]));
         scene.pod_status(&pod, &status).await?;
         scene.bind("root", "node-1").await?;
         scene.wait_no_own_pod().await?;
         scene.advance(Duration::from_mins(10)).await;
         ensure!(scene.made() == 1 && scene.told("FirstConsumerDeleted").len() == 1);
+        ensure!(
+            !scene.metrics()?.contains("first_consumer_pods_failed_total{"),
+            "a failure"
+        );
     }
     Ok(())
 }
 
 /// The room that the pod took is not held for the VM (that is a later feature): a launcher for which there is none any
-/// more is told of, with the scheduler's words.
+/// more is told of, with the scheduler's words. This test is the scheduler.
 pub async fn c26_the_place_is_lost() -> Result<()> {
     let scene = ByHand::new().await?;
     scene.disk("root", "Succeeded", &json!({})).await?;
@@ -235,21 +300,24 @@ pub async fn c26_the_place_is_lost() -> Result<()> {
     let vmi = scene
         .instance(&Vm::started("db").existing_disk("root"), "Scheduling")
         .await?;
-    let mut launcher = first_consumer_e2e::objects::pod("virt-launcher-db-x", "root", &json!({"no": "node"}));
+    let mut launcher = first_consumer_e2e::objects::pod("virt-launcher-db-x", "root", &json!({}));
+    launcher["spec"]["schedulerName"] = json!("by-hand");
     launcher["metadata"]["labels"] = json!({"kubevirt.io": "virt-launcher"});
     launcher["metadata"]["ownerReferences"] = json!([{"apiVersion": "kubevirt.io/v1",
         "kind": "VirtualMachineInstance", "name": "db", "uid": vmi.uid(), "controller": true}]);
     scene.create(launcher).await?;
+    let full = "0/6 nodes are available: 1 Insufficient cpu, 5 node(s) had volume node affinity conflict.";
+    scene.not_scheduled("virt-launcher-db-x", "Unschedulable", full).await?;
     scene.advance(Duration::from_mins(10)).await;
     let told = scene.told("DiskStuck");
-    ensure!(told.len() == 1 && told[0].contains("nodes are available"), "{told:?}");
+    ensure!(told.len() == 1 && told[0].contains(full), "{told:?}");
     ensure!(scene.made() == 0);
     Ok(())
 }
 
 /// A pod that fails each time: ten at most, at distances that double up to 5 minutes, and then one last word. The tenth
-/// stays, so that a controller that takes over makes no other. (A pod with a node has done its work, so what a kubelet
-/// makes of it is nobody's business: see the pull error above.)
+/// stays, so that a controller that takes over makes no other. (What a kubelet can't start holds nothing up: an early pod has
+/// done its work when it has a node, and a holding one when its claims are bound, see the pull error above.)
 pub async fn c33_pods_that_fail() -> Result<()> {
     let mut scene = ByHand::new().await?;
     scene.stuck_root().await?;

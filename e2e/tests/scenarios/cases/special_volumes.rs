@@ -11,8 +11,8 @@ use first_consumer_e2e::stand_in::CSI_CLASS;
 use kube::ResourceExt as _;
 use serde_json::json;
 
-use super::by_hand::{ByHand, SILENT};
-use super::{listed, served};
+use super::by_hand::{ByHand, SILENT, populated};
+use super::{listed, no_node, served};
 
 /// A disk that was plugged into the VM decides where its new disks go.
 pub async fn c51_a_hotplugged_disk_is_followed(cluster: Arc<Cluster>) -> Result<()> {
@@ -75,6 +75,20 @@ pub async fn c51_a_hotplugged_disk_alone() -> Result<()> {
     Ok(())
 }
 
+/// A disk that is plugged in while the VM runs waits for that, and is not listed beside those that the VM boots with.
+pub async fn c51_a_hotplugged_disk_that_waits() -> Result<()> {
+    let scene = ByHand::new().await?;
+    for disk in ["root", "hot"] {
+        scene.disk(disk, "WaitForFirstConsumer", &json!({})).await?;
+    }
+    let vm = Vm::halted("db").existing_disk("root").hotplugged("hot");
+    scene.create(vm.provision("true").object()).await?;
+    scene.wait_node("root").await?;
+    scene.advance(Duration::from_mins(10)).await;
+    ensure!(scene.made() == 1 && listed(&scene.made_pods()[0]) == ["root"]);
+    no_node(&scene, &["hot".into()]).await
+}
+
 /// One disk is filled already: a new one follows it.
 pub async fn c55_a_disk_is_already_somewhere(cluster: Arc<Cluster>) -> Result<()> {
     let scene = Scene::new(cluster, "c55").await?;
@@ -104,7 +118,8 @@ pub async fn c54_scratch_and_prime_go_elsewhere() -> Result<()> {
     scene.stuck_worker("root").await?;
     scene.advance(Duration::from_mins(10)).await;
     let told = scene.told("DiskStuck");
-    ensure!(told.len() == 1 && told[0].contains("importer-root"), "{told:?}");
+    let quoted = |note: &String| note.contains("importer-root") && note.contains("nodes are available");
+    ensure!(told.len() == 1 && quoted(&told[0]), "{told:?}");
     ensure!(scene.made() == 1);
     Ok(())
 }
@@ -113,8 +128,8 @@ pub async fn c54_scratch_and_prime_go_elsewhere() -> Result<()> {
 /// is there when a pod for the next disk is made.
 pub async fn c54_scratch_and_prime_are_in_no_pod() -> Result<()> {
     let scene = ByHand::new().await?;
-    let placed = json!({"metadata": {"annotations": {"volume.kubernetes.io/selected-node": "node-2"}}});
-    scene.disk("d1", "ImportInProgress", &placed).await?;
+    scene.disk("d1", "ImportInProgress", &populated()).await?;
+    scene.select_node("d1", Some("node-2")).await?;
     let uid = scene.claim("d1").await?.context("no claim")?.uid().context("no UID")?;
     let prime = format!("prime-{uid}");
     for name in [prime.clone(), format!("{prime}-scratch")] {
@@ -169,6 +184,22 @@ pub async fn c58_a_disk_that_can_never_be_filled() -> Result<()> {
     Ok(())
 }
 
+/// A VM with a disk that can't be filled can't start, so its other disks need no place until that one is corrected.
+pub async fn c58_a_failed_disk_among_others() -> Result<()> {
+    let scene = ByHand::new().await?;
+    scene.disk("d1", "Failed", &json!({})).await?;
+    beside_d1(&scene).await?;
+    scene.advance(Duration::from_mins(10)).await;
+    ensure!(scene.made() == 0);
+    let told = scene.told("DiskStuck");
+    ensure!(told == ["a DataVolume has failed: d1"], "{told:?}");
+    // Its user has corrected it.
+    scene.phase("d1", "WaitForFirstConsumer").await?;
+    scene.wait_node("d2").await?;
+    ensure!(listed(&scene.made_pods()[0]) == ["d1", "d2"]);
+    Ok(())
+}
+
 /// A VM with the disk `d1` and another, which waits.
 async fn beside_d1(scene: &ByHand) -> Result<()> {
     scene.disk("d2", "WaitForFirstConsumer", &json!({})).await?;
@@ -194,6 +225,22 @@ pub async fn c55_a_disk_is_about_to_be_filled() -> Result<()> {
     scene.phase("d1", "Succeeded").await?;
     ensure!(scene.wait_node("d2").await? == "node-2");
     ensure!(listed(&scene.made_pods()[0]) == ["d1", "d2"]);
+    Ok(())
+}
+
+/// The disk that the new one waits for is never filled: the wait ends with that.
+pub async fn c55_a_disk_has_failed_to_be_filled() -> Result<()> {
+    let scene = ByHand::new().await?;
+    scene.disk("d1", "ImportScheduled", &json!({})).await?;
+    scene.bind("d1", "node-2").await?;
+    beside_d1(&scene).await?;
+    scene.wait_reason("SiblingImporting").await?;
+    scene.phase("d1", "Failed").await?;
+    scene.wait_reason("DataVolumeFailed").await?;
+    scene.advance(Duration::from_mins(10)).await;
+    let told = scene.told("DiskStuck");
+    ensure!(told == ["a DataVolume has failed: d1"], "{told:?}");
+    ensure!(scene.made() == 0);
     Ok(())
 }
 
