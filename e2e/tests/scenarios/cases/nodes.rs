@@ -210,7 +210,7 @@ pub async fn c47_the_second_disk_is_given_back() -> Result<()> {
     scene.expect(Requests {
         creates: 2,
         deletes: 1,
-        events: 5 + 4,
+        events: 5,
     })
 }
 
