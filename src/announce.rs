@@ -11,7 +11,7 @@ use crate::decide::{Action, Decision};
 use crate::diagnose::Diagnosis;
 use crate::memory::{Expansion, Outcome};
 use crate::name::{Key, Uid, pod_name};
-use crate::observe::Observed;
+use crate::observe::{Observed, OwnPod};
 use crate::reason::Reason;
 
 /// When what lasts is said again: the API server forgets Events after an hour.
@@ -25,8 +25,7 @@ const UNEXPANDED_FOR: Duration = Duration::from_mins(1);
 pub enum Happening {
     /// The pod was created.
     FirstConsumerCreated,
-    /// The pod waits, or can't be made yet: another disk has to be filled first, or what the pod should be is not known.
-    /// The note has the scheduler's or virt-api's own text.
+    /// The pod waits, or what it should be is not known; the note has the scheduler's or virt-api's own text.
     FirstConsumerWaiting,
     /// The API server refused the pod.
     FirstConsumerRefused,
@@ -36,7 +35,8 @@ pub enum Happening {
     NodeChosen,
     /// The API server has confirmed the deletion of the pod.
     FirstConsumerDeleted,
-    /// Something is wrong that no pod of ours can help: a diagnosis, or a claim that does not come.
+    /// Something is wrong that no pod of ours can help: a diagnosis, a claim that does not come, or a disk that has to be
+    /// filled before a pod may use it.
     DiskStuck,
 }
 
@@ -87,9 +87,7 @@ pub fn of_decision(
         failed.since.checked_add(UNEXPANDED_FOR).ok()
     };
     let happening = match (decision.reason, decision.action) {
-        (Reason::Unschedulable | Reason::SchedulingGated, _) | (Reason::SiblingImporting, Action::Wait) => {
-            Happening::FirstConsumerWaiting
-        }
+        (Reason::Unschedulable | Reason::SchedulingGated, _) => Happening::FirstConsumerWaiting,
         (Reason::ExpansionPending, _) if unexpanded().is_some_and(|due| due <= now) => Happening::FirstConsumerWaiting,
         (Reason::CreateRefused | Reason::NameTaken | Reason::CannotRender, _) => Happening::FirstConsumerRefused,
         (Reason::PodFinished, Action::Keep) | (Reason::GaveUp, _) => Happening::FirstConsumerFailed,
@@ -97,8 +95,7 @@ pub fn of_decision(
     };
     Some(Announcement {
         regarding: regarding(observed)?,
-        // That one passes by itself.
-        warning: decision.reason != Reason::SiblingImporting,
+        warning: true,
         happening,
         note: decision.message(),
         decision: decision.reason,
@@ -109,15 +106,15 @@ pub fn of_decision(
 /// of a worker; this says whether there is something new.
 pub type Stuck = (String, Arc<str>);
 
-/// What to say when something is wrong after the hand-over, a DataVolume has failed, or a claim has been missing for too
-/// long. Nobody is told about VMs that have not asked for us, or do not want us.
+/// What to say when something is wrong after the hand-over, a DataVolume has failed, or the pod has had to wait for too
+/// long for a claim or for a disk to be filled. Nobody is told about VMs that have not asked for us, or do not want us.
 #[must_use]
 pub fn of_diagnosis(diagnosis: &Diagnosis, decision: &Decision, observed: &Observed) -> Option<(Stuck, Announcement)> {
     if !observed.permission.wanted() {
         return None;
     }
     let lasts = match decision.reason {
-        Reason::ClaimMissing => diagnosis.claim_missing,
+        Reason::ClaimMissing | Reason::SiblingImporting => diagnosis.held_up,
         Reason::DataVolumeFailed => true,
         _ => false,
     };
@@ -168,7 +165,9 @@ pub fn of_outcome(
                 .map(|lived| format!(" after {} ms", lived.as_millis()))
                 .unwrap_or_default();
             let deleted = format!("Deleted pod {pod}{after}: {}", decision.reason.text());
-            let chosen = (decision.reason == Reason::Served).then(|| chosen(observed)).flatten();
+            // A pod that was given up has placed nothing, whoever has.
+            let by_it = decision.reason == Reason::Served && !observed.own_pod().is_some_and(OwnPod::is_last);
+            let chosen = by_it.then(|| chosen(observed)).flatten();
             let chosen = chosen.map(|note| say(Happening::NodeChosen, note));
             chosen
                 .into_iter()

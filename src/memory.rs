@@ -6,6 +6,7 @@
 mod expansion;
 mod onsets;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
@@ -13,7 +14,7 @@ use k8s_openapi::jiff::Timestamp;
 use crate::api::{ClaimPhase, Pod, View as _};
 use crate::name::Uid;
 use crate::observe::{Allowance, Observed, OwnPod};
-use crate::placement::Placement;
+use crate::placement::{HASH_VERSION, Placement};
 use crate::pod::{ListedClaim, Marks};
 
 pub use expansion::{Expanding, Expansion, Unexpanded};
@@ -87,9 +88,8 @@ pub struct Memory {
     refusals: u32,
     unanswered: u32,
     silence: Option<Silence>,
-    /// How many pods have ended without result, and what the last of them was made for. Between one pod and the next
-    /// only: a pod knows its own number.
-    ended: Option<(u32, Wishes)>,
+    /// The pods that have ended without result, for the number of the next.
+    ended: Option<Ended>,
     /// A pod that we made and that the watch has not shown yet.
     assumed: Option<(Box<Pod>, Timestamp)>,
     /// The pod that we made last, and when.
@@ -102,6 +102,17 @@ pub struct Memory {
     pub expansion: Expansion,
     /// Since when what a diagnosis has to wait for has been so.
     pub onsets: Onsets,
+}
+
+/// Pods that have ended one after the other without result. Between one pod and the next only, as a pod knows its number.
+#[derive(Clone, Debug)]
+struct Ended {
+    /// The last pod that was seen.
+    pod: Uid,
+    /// How many have ended, with that one if it has.
+    times: u32,
+    /// What they were made for.
+    wishes: Wishes,
 }
 
 /// The API server did not answer the last time.
@@ -130,7 +141,7 @@ pub struct Refused {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wishes {
     placement_hash: String,
-    claims: Vec<ListedClaim>,
+    claims: Vec<(Arc<str>, Uid)>,
 }
 
 impl Wishes {
@@ -148,18 +159,22 @@ impl Wishes {
 
     /// What a pod was made for.
     fn behind(marks: &Marks) -> Self {
-        Self::new(marks.placement_hash.to_string(), marks.claims.iter().flatten().cloned())
+        // One of another version says nothing (row 13).
+        let known = marks.placement_hash.starts_with(HASH_VERSION);
+        let hash = if known { &*marks.placement_hash } else { "" };
+        Self::new(hash.to_owned(), marks.claims.iter().flatten().cloned())
     }
 
     fn new(placement_hash: String, claims: impl Iterator<Item = ListedClaim>) -> Self {
-        let mut claims: Vec<_> = claims.map(|claim| ListedClaim { phase: None, ..claim }).collect();
+        // Which claim it is counts, and no more.
+        let mut claims: Vec<_> = claims.map(|claim| (claim.name, claim.uid)).collect();
         claims.sort();
         Self { placement_hash, claims }
     }
 
     /// Whether these are other ones. As long as nothing needs a pod, where it would run is not known, which is no change.
     fn differ(&self, before: &Self) -> bool {
-        let known = !self.placement_hash.is_empty();
+        let known = !self.placement_hash.is_empty() && !before.placement_hash.is_empty();
         self.claims != before.claims || (known && self.placement_hash != before.placement_hash)
     }
 }
@@ -202,11 +217,7 @@ impl Memory {
         self.needed_since = waits.then(|| self.needed_since.unwrap_or(now));
         let finished = observed.own_pod().is_some_and(OwnPod::finished);
         self.finished_since = finished.then(|| self.finished_since.unwrap_or(now));
-        if let Some(pod) = observed.own_pod().filter(|pod| !self.has_deleted(&pod.uid)) {
-            // Without the last one, it begins anew.
-            let counts = pod.finished() && pod.marks.attempt < MOST_ATTEMPTS;
-            self.ended = counts.then(|| (pod.marks.attempt, Wishes::behind(&pod.marks)));
-        }
+        self.count(observed);
         if observed.claims().all(|claim| claim.phase == ClaimPhase::Bound) {
             self.gap_until = None;
             self.creations = 0;
@@ -228,8 +239,28 @@ impl Memory {
             }
             refused.allowance.clone_from(&observed.allowance);
         }
-        if self.ended.as_ref().is_some_and(|(_, ended)| wishes.differ(ended)) {
-            self.ended = None;
+        self.ended.take_if(|ended| wishes.differ(&ended.wishes));
+    }
+
+    /// Follows how many pods have ended.
+    fn count(&mut self, observed: &Observed) {
+        match observed.own_pod() {
+            Some(pod) if self.has_deleted(&pod.uid) || (pod.finished() && !observed.needs()) => {}
+            Some(pod) => {
+                let of_this_life = self.owner.as_ref() == Some(&pod.marks.owner_uid);
+                let times = pod.marks.attempt.saturating_sub(u32::from(!pod.finished()));
+                self.ended = (of_this_life && times > 0).then(|| Ended {
+                    pod: pod.uid.clone(),
+                    times,
+                    wishes: Wishes::behind(&pod.marks),
+                });
+            }
+            None => {
+                // Somebody has deleted the last one, to have it tried again.
+                let by_hand =
+                    |ended: &mut Ended| ended.times >= MOST_ATTEMPTS && self.deleted.as_ref() != Some(&ended.pod);
+                self.ended.take_if(by_hand);
+            }
         }
     }
 
@@ -290,10 +321,12 @@ impl Memory {
         }
     }
 
-    /// What the next pod's `attempt` is; from 1.
+    /// What the next pod's `attempt` is; from 1. The last number is used again if we had to delete the last pod for another
+    /// reason.
     #[must_use]
     pub fn next_attempt(&self) -> u32 {
-        self.ended.as_ref().map_or(1, |(ended, _)| ended + 1)
+        let times = self.ended.as_ref().map_or(0, |ended| ended.times);
+        times.saturating_add(1).min(MOST_ATTEMPTS)
     }
 
     /// Until when nothing is written, because the API server did not answer the last time. `pod`: an own pod is there.

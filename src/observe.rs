@@ -16,6 +16,7 @@ use crate::api::{
 use crate::claim::Claim;
 use crate::index::{Index, own_subject};
 use crate::lifecycle::{State, state};
+use crate::memory::MOST_ATTEMPTS;
 use crate::name::{Key, Uid, pod_name};
 use crate::peers::Peers;
 use crate::placement::{Domains, Inputs, Placement, Refusal};
@@ -46,7 +47,7 @@ pub struct Observed {
     /// What it needs to boot, in spec order.
     pub disks: Vec<Disk>,
     /// Further claims that a pod lists: state of TPM and EFI, bound hotplugged disks, sidecars.
-    pub extra_claims: Vec<Claim>,
+    pub further: Vec<Further>,
     /// A live launcher.
     pub launcher: Option<Arc<str>>,
     /// A live pod that is nobody's first-consumer pod and lists a claim that needs.
@@ -108,10 +109,26 @@ pub struct Disk {
     pub data_volume_words: Option<String>,
     /// Whether the DataVolume is being deleted.
     pub data_volume_terminating: bool,
-    /// Whether a live worker pod is controlled by the claim.
+    /// Who uses the claim.
+    pub users: Users,
+}
+
+/// A claim that a pod lists beside the boot disks.
+#[derive(Clone, Debug)]
+pub struct Further {
+    /// The claim.
+    pub claim: Claim,
+    /// Who uses it.
+    pub users: Users,
+}
+
+/// Live pods that list a claim.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Users {
+    /// Whether a worker does, which the claim controls.
     pub worker: bool,
-    /// A live pod, not the subject's own, that lists the claim.
-    pub user: Option<Arc<str>>,
+    /// One that is not the subject's own.
+    pub other: Option<Arc<str>>,
 }
 
 /// A pod that is nobody's first-consumer pod.
@@ -160,6 +177,12 @@ impl OwnPod {
         matches!(self.phase, PodPhase::Succeeded | PodPhase::Failed)
     }
 
+    /// Whether it has ended as the last of too many.
+    #[must_use]
+    pub fn is_last(&self) -> bool {
+        self.finished() && self.marks.attempt >= MOST_ATTEMPTS
+    }
+
     /// Whether it waits for the scheduler or for its volumes, and nobody has deleted it.
     #[must_use]
     pub fn waits(&self) -> bool {
@@ -197,12 +220,27 @@ impl Observed {
     #[must_use]
     pub fn listed(&self) -> Vec<&Claim> {
         let mut listed: Vec<&Claim> = Vec::new();
-        for claim in self.claims().chain(&self.extra_claims) {
+        for claim in self.claims().chain(self.further.iter().map(|further| &further.claim)) {
             if listed.iter().all(|other| other.name != claim.name) {
                 listed.push(claim);
             }
         }
         listed
+    }
+
+    /// The claims that a pod lists and who uses them; the further ones only if there is to be a pod.
+    pub fn used(&self) -> impl Iterator<Item = (&Claim, &Users)> {
+        let boot = self.disks.iter();
+        let further = self.further.iter().filter(|_| self.needs());
+        boot.filter_map(|disk| Some((disk.claim.as_ref()?, &disk.users)))
+            .chain(further.map(|further| (&further.claim, &further.users)))
+    }
+
+    /// A bound claim that waits for a worker, which CDI will not start while a pod of ours lists it.
+    #[must_use]
+    pub fn awaits_worker(&self) -> Option<&Claim> {
+        let mut used = self.used();
+        used.find_map(|(claim, users)| (claim.awaits_worker() && !users.worker).then_some(claim))
     }
 
     /// Whether a boot claim needs a first consumer.
@@ -266,7 +304,7 @@ pub fn observe(index: &Index, subject: &Key, policy: Policy, expanded: Option<&E
         name_conflict: name_conflict(vm, vmi),
         vmi_created: living(index, subject).and_then(|vmi| vmi.meta().creation_timestamp),
         permission: permission(policy, state, vm, vmi, namespace),
-        extra_claims: disks::extra_claims(index, subject, &template),
+        further: disks::further(index, subject, &template),
         launcher: index
             .launchers(subject)
             .find(|pod| pod.live())

@@ -66,10 +66,11 @@ impl Queue {
         }
     }
 
-    /// Adds a subject that is due at a time, if it has no turn coming anyway.
-    pub fn fill_in(&self, key: Key, due: Instant) {
+    /// Adds a subject that is due at a time, unless its turn comes anyway: now, or until `latest`.
+    pub fn fill_in(&self, key: Key, due: Instant, latest: Instant) {
         let state = self.state();
-        let comes = state.places.contains_key(&key) || state.working.contains_key(&key);
+        let place = state.places.get(&key);
+        let comes = place.is_some_and(|(due, _)| *due <= latest) || state.working.contains_key(&key);
         drop(state);
         if !comes {
             self.add_at(key, due);
@@ -245,11 +246,12 @@ mod tests {
         queue.add(key("working"));
         let turn = next(&queue).await;
         queue.add_at(key("later"), start + 9 * SECOND);
-        for name in ["working", "later", "never"] {
-            queue.fill_in(key(name), start + 3 * SECOND);
+        queue.add_at(key("too late"), start + 10 * SECOND);
+        for name in ["working", "later", "too late", "never"] {
+            queue.fill_in(key(name), start + 3 * SECOND, start + 9 * SECOND);
         }
         drop(turn);
-        for (name, seconds) in [("never", 3), ("later", 9)] {
+        for (name, seconds) in [("too late", 3), ("never", 3), ("later", 9)] {
             assert_eq!(next(&queue).await.key(), &key(name));
             assert_eq!(start.elapsed().as_secs(), seconds);
         }

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::admin::{Admin, Endpoints, Heartbeat};
+use crate::announce::REPEATED_AFTER;
 use crate::cli::Run;
 use crate::clock::Clock;
 use crate::cluster::client::{Clients, Observer};
@@ -38,7 +39,8 @@ const EXPANSIONS: usize = 8;
 /// How often an idle worker shows that it lives.
 const BEAT: Duration = Duration::from_secs(10);
 
-/// How often every subject has a turn though nobody was told that anything has changed: a net. It asks nobody anything.
+/// How often it is looked who has no turn coming though nobody was told that anything has changed: a net. A turn asks
+/// nobody anything.
 const RESYNC: Duration = Duration::from_mins(10);
 
 /// How long requests in flight may take at the end.
@@ -286,14 +288,16 @@ async fn end(tasks: &mut JoinSet<()>) {
     while tasks.join_next().await.is_some() {}
 }
 
-/// Gives everybody a turn who has none coming, one after the other throughout each round, until `stop`.
+/// Gives everybody a turn who has none coming soon, one after the other throughout each round, until `stop`. Soon is when
+/// what lasts is told again: a turn before that would count it once more.
 async fn resync(index: SharedIndex, queue: Queue, stop: CancellationToken) {
     while timeout(RESYNC, stop.cancelled()).await.is_err() {
         let subjects = lock(&index).subjects();
         let apart = RESYNC / u32::try_from(subjects.len()).unwrap_or(u32::MAX).max(1);
         let mut due = Instant::now();
+        let soon = due + REPEATED_AFTER;
         for subject in subjects {
-            queue.fill_in(subject, due);
+            queue.fill_in(subject, due, soon);
             due += apart;
         }
     }

@@ -24,7 +24,7 @@ use crate::leader::Leadership;
 use crate::memory::{Expanding, Outcome};
 use crate::metrics::Metrics;
 use crate::name::{Key, pod_name};
-use crate::observe::{self, Observed};
+use crate::observe::{self, Observed, OwnPod};
 use crate::pace::Pace;
 use crate::queue::Queue;
 use crate::reason::{Reason, Trouble};
@@ -224,15 +224,15 @@ impl Worker {
     fn show(&self, observed: &Observed, decision: &Decision, diagnosis: &Diagnosis) {
         let shown = (decision.reason, observed.needs());
         let troubles: BTreeSet<Trouble> = diagnosis.findings.iter().map(|finding| finding.trouble).collect();
-        let before = self.memories.with(&observed.subject, |remembered| {
+        let last = observed.own_pod().filter(|_| decision.reason == Reason::GaveUp);
+        let (before, gives_up) = self.memories.with(&observed.subject, |remembered| {
             self.metrics.diagnosed(&remembered.troubles, &troubles);
             remembered.troubles = troubles;
-            remembered.shown.replace(shown)
+            let gives_up = last.is_some_and(|pod| remembered.gives_up(&pod.uid));
+            (remembered.shown.replace(shown), gives_up)
         });
         let waiting = |(reason, needs): (Reason, bool)| needs.then_some(reason);
         self.metrics.waits(before.and_then(waiting), waiting(shown));
-        // That pod stays, so a process counts what it has seen happen.
-        let gives_up = before.is_some_and(|(reason, _)| reason != Reason::GaveUp) && decision.reason == Reason::GaveUp;
         if gives_up && self.leadership.leads() {
             warn!(subject = %observed.subject, about = decision.about, "gave up");
             self.metrics.failed(decision.reason);
@@ -274,7 +274,9 @@ impl Worker {
                 if reason == Reason::PodFinished {
                     self.metrics.failed(reason);
                 }
-                if let Some(placed) = placed_since.filter(|_| reason == Reason::Served) {
+                // A pod that was given up has placed nothing, whoever has.
+                let served = reason == Reason::Served && !observed.own_pod().is_some_and(OwnPod::is_last);
+                if let Some(placed) = placed_since.filter(|_| served) {
                     observe(&self.metrics.need_to_node, needed, placed);
                     observe(&self.metrics.creation_to_node, created, placed);
                     observe(&self.metrics.node_to_deletion, Some(placed), done);

@@ -1,16 +1,22 @@
 //! The real shell on a fake API server, with paused time: hours in milliseconds.
 
+use std::process::Stdio;
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use first_consumer_e2e::cluster::ACCOUNT;
 use first_consumer_e2e::control_plane::{wait_for, wait_within};
 use first_consumer_e2e::fake_api::{Options, Rates, Scene};
 use first_consumer_e2e::objects::{LOCAL_PATH, Vm};
 use first_consumer_e2e::stage::{Requests, SERVED_ONCE};
 use first_consumer_e2e::stand_in::CSI_CLASS;
-use kube::ResourceExt as _;
+use k8s_openapi::api::core::v1::Node;
+use kube::api::ListParams;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Config, ResourceExt as _};
 use serde_json::json;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::Command;
 
 /// A halted VM whose pod no node fits.
 fn misplaced(name: &str) -> Vm {
@@ -164,5 +170,25 @@ async fn a_delete_does_not_queue_behind_slow_creates() -> Result<()> {
     });
     let waited = deleted.await?.duration_since(asked);
     ensure!(waited.as_secs_f64() < 0.5, "the delete came after {waited}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn it_is_a_process_of_its_own_as_well() -> Result<()> {
+    let mut process = Command::new(env!("CARGO_BIN_EXE_fake_api"))
+        .args(["--nodes", "9"])
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()?;
+    let mut lines = BufReader::new(process.stdout.take().context("its stdout")?).lines();
+    let line = tokio::time::timeout(Duration::from_secs(30), lines.next_line()).await??;
+    let kubeconfig = Kubeconfig::from_yaml(&line.context("a kubeconfig")?)?;
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    let nodes = Api::<Node>::all(Client::try_from(config)?);
+    let found = nodes.list(&ListParams::default()).await?;
+    ensure!(found.iter().count() == 9, "{found:?}");
+    ensure!(process.try_wait()?.is_none(), "it runs until it is killed");
+    process.kill().await?;
+    ensure!(nodes.list(&ListParams::default()).await.is_err(), "it has gone");
     Ok(())
 }

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail, ensure};
 use first_consumer::decide::Settings;
 use first_consumer::policy::HaltedVms;
+use first_consumer_e2e::fake_api::Injected;
 use first_consumer_e2e::fake_api::seeds::{Outcome, Tamper, Trial, run};
 
 /// A seed whose world needs us and keeps all rules.
@@ -19,6 +20,9 @@ const SOUND: u64 = 1;
 
 /// Of so many seeds one is run twice.
 const TWICE: u64 = 50;
+
+/// In so many worlds every fault that is drawn happens.
+const ENOUGH: u64 = 200;
 
 /// A world takes less than a second. One in which no time passes would never end.
 const PATIENT: Duration = Duration::from_mins(3);
@@ -67,7 +71,8 @@ fn many(first: u64, count: u64) -> Result<()> {
     }
     drop(tell);
     let mut missing: BTreeSet<u64> = (first..first + count).collect();
-    let (mut pods, mut faults, mut failed) = (0, 0, BTreeMap::new());
+    let (mut pods, mut requests, mut failed) = (0, 0, BTreeMap::new());
+    let mut faults = BTreeMap::new();
     while !missing.is_empty() {
         let Ok((seed, outcome)) = told_of.recv_timeout(PATIENT) else {
             let begun = missing.range(..next.load(Ordering::Relaxed));
@@ -80,7 +85,10 @@ fn many(first: u64, count: u64) -> Result<()> {
         let broken = match outcome {
             Ok((outcome, broken)) => {
                 pods += outcome.pods;
-                faults += outcome.failed;
+                requests += outcome.failed;
+                for (fault, times) in outcome.injected {
+                    *faults.entry(fault).or_default() += times;
+                }
                 broken
             }
             Err(error) => Some(format!("{error:#}")),
@@ -88,8 +96,9 @@ fn many(first: u64, count: u64) -> Result<()> {
         failed.extend(broken.map(|broken| (seed, broken)));
     }
     println!(
-        "{count} seeds from {first} on in {} s; {pods} pods created, {faults} requests failed",
+        "{count} seeds from {first} on in {} s; {pods} pods created, {requests} requests failed; faults: {}",
         start.elapsed().as_secs(),
+        told_faults(&faults),
     );
     for (seed, broken) in &failed {
         println!("FIRST_CONSUMER_SEED={seed}: {broken}");
@@ -99,7 +108,18 @@ fn many(first: u64, count: u64) -> Result<()> {
         told(*seed)?.story.iter().for_each(|line| println!("{line}"));
     }
     ensure!(failed.is_empty(), "{} of {count} seeds failed", failed.len());
+    let never = Injected::ALL.iter().find(|fault| !faults.contains_key(fault));
+    ensure!(
+        never.is_none() || count < ENOUGH,
+        "in {count} seeds it never happened: {never:?}"
+    );
     Ok(())
+}
+
+/// What went wrong, and how often.
+fn told_faults(faults: &BTreeMap<Injected, usize>) -> String {
+    let each: Vec<_> = faults.iter().map(|(fault, times)| format!("{fault} {times}")).collect();
+    each.join(", ")
 }
 
 /// Each rule is broken once on purpose, in a world that keeps all of them.

@@ -288,14 +288,23 @@ impl Pod {
         &self.status.containers
     }
 
-    /// Its phase, and if it has ended why, as far as the kubelet or a controller says.
+    /// Its phase, the node that it was bound to, and if it has ended why.
     #[must_use]
     pub fn outcome(&self) -> String {
-        let phase = format!("{:?}", self.phase());
-        let said = [&self.status.reason, &self.status.message].into_iter().flatten();
-        let said = said
-            .map(|words| &**words)
-            .filter(|words| !words.is_empty() && !self.live());
-        [&*phase].into_iter().chain(said).collect::<Vec<_>>().join(": ")
+        let node = self.node().map(|node| format!(" on {node}")).unwrap_or_default();
+        let words = self.verdict().map(|words| format!(": {words}")).unwrap_or_default();
+        format!("{:?}{node}{words}", self.phase())
+    }
+
+    /// Why it has ended, as far as somebody says: the kubelet or a controller of the pod, or else of a container.
+    fn verdict(&self) -> Option<String> {
+        let of_pod = [&self.status.reason, &self.status.message].into_iter().flatten();
+        let of_pod: Vec<&str> = of_pod.map(AsRef::as_ref).filter(|words| !words.is_empty()).collect();
+        let mut of_containers = self.status.containers.iter().map(|container| &*container.message);
+        let words = match of_pod.join(": ") {
+            silent if silent.is_empty() => of_containers.find(|words| !words.is_empty())?.to_owned(),
+            words => words,
+        };
+        (!self.live()).then_some(words)
     }
 }

@@ -1,7 +1,9 @@
 //! [`Observed`], [`Memory`] and the time to a [`Decision`]: design section 5, row by row.
 //!
-//! `rows` and `rows_after` hold one function a row, in the order of the design's table. The first that speaks decides; row 18 is what
-//! remains.
+//! `rows` and `rows_after` hold one function a row, in the order of the design's table. The first that speaks decides; row
+//! 18 is what remains. In four rows more is done than the table says, and the function says why: a pod stays for a peer
+//! that does not know of its node (7, 11), goes if it knows too few peers while the template is expanded (12), and stays as
+//! the last of ten that have ended (14).
 
 mod rivals;
 mod rows;

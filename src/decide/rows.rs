@@ -4,7 +4,6 @@ use k8s_openapi::jiff::Timestamp;
 
 use super::{Action, Decision, keep, none, wait};
 use crate::api::{ClaimPhase, DataVolumePhase, Scheduled};
-use crate::claim::Claim;
 use crate::lifecycle::State;
 use crate::memory::Memory;
 use crate::observe::{Disk, Observed, Rival};
@@ -184,22 +183,19 @@ fn sibling_importing(case: &Case) -> Option<Decision> {
     if case.observed.own_pod().is_some_and(|pod| pod.marks.hold) {
         return None;
     }
-    let awaits = |disk: &&Disk| disk.claim.as_ref().is_some_and(Claim::awaits_worker) && !disk.worker;
-    case.observed
-        .disks
-        .iter()
-        .find(awaits)
-        .map(|disk| wait(Reason::SiblingImporting, &with_words(disk)))
+    let claim = case.observed.awaits_worker()?;
+    let mut disks = case.observed.disks.iter();
+    let disk = disks.find(|disk| disk.name == claim.name);
+    let about = disk.map_or_else(|| claim.name.to_string(), with_words);
+    Some(wait(Reason::SiblingImporting, &about))
 }
 
 /// 10: one pod at a time, and it is another's turn.
 fn claim_in_use(case: &Case) -> Option<Decision> {
-    case.observed.disks.iter().find_map(|disk| {
-        let user = disk
-            .user
-            .as_deref()
-            .filter(|_| disk.claim.as_ref().is_some_and(|claim| claim.single_pod))?;
-        Some(wait(Reason::ClaimInUse, &format!("{} by pod {user}", disk.name)))
+    let mut single = case.observed.used().filter(|(claim, _)| claim.single_pod);
+    single.find_map(|(claim, users)| {
+        let user = users.other.as_ref()?;
+        Some(wait(Reason::ClaimInUse, &format!("{} by pod {user}", claim.name)))
     })
 }
 

@@ -25,10 +25,14 @@ pub(super) const ROWS_AFTER: [Row; 9] = [
 ];
 
 /// Whether the rows after the rivals say that the subject can't act, until somebody changes something or for minutes: it
-/// lets nobody go first, and nobody waits for it.
+/// lets nobody go first, and nobody waits for it. Who is given up is so as long as the owner and the disks are the same,
+/// whether or not it is known at the moment what the VM asks for.
 pub(super) fn stuck(case: &Case) -> bool {
     let decision = ROWS_AFTER.iter().find_map(|row| row(case));
-    decision.is_some_and(|decision| is_stuck(decision.reason))
+    match decision.map(|decision| decision.reason) {
+        Some(Reason::ExpansionPending) => gave_up(case).is_some() && !owner_differs(case) && !disks_differ(case),
+        reason => reason.is_some_and(is_stuck),
+    }
 }
 
 /// Whether a subject that is decided like this can't act.
@@ -65,35 +69,8 @@ fn pod_terminating(case: &Case) -> Option<Decision> {
 
 /// 13: the pod was made for another life of the VM, for other wishes, or for other disks.
 fn pod_outdated(case: &Case) -> Option<Decision> {
-    let marks = &case.observed.own_pod()?.marks;
-    let owner_differs = case
-        .observed
-        .owner
-        .as_ref()
-        .is_some_and(|owner| owner.uid != marks.owner_uid);
-    let placement_differs = case
-        .observed
-        .placement
-        .as_ref()
-        .and_then(|placement| placement.as_ref().ok())
-        .is_some_and(|placement| {
-            marks.placement_hash.starts_with(HASH_VERSION) && placement.hash() != *marks.placement_hash
-        });
-    let mut listed: Vec<(&str, &Uid)> = marks
-        .claims
-        .iter()
-        .flatten()
-        .map(|claim| (&*claim.name, &claim.uid))
-        .collect();
-    let mut wanted: Vec<(&str, &Uid)> = case
-        .observed
-        .listed()
-        .iter()
-        .map(|claim| (&*claim.name, &claim.uid))
-        .collect();
-    listed.sort();
-    wanted.sort();
-    let reason = match (owner_differs, placement_differs, listed != wanted) {
+    case.observed.own_pod()?;
+    let reason = match (owner_differs(case), placement_differs(case), disks_differ(case)) {
         (true, _, _) => Reason::OwnerReplaced,
         (_, true, _) => Reason::PlacementChanged,
         (_, _, true) => Reason::DisksChanged,
@@ -107,16 +84,47 @@ fn pod_outdated(case: &Case) -> Option<Decision> {
     })
 }
 
+fn owner_differs(case: &Case) -> bool {
+    let (owner, pod) = (case.observed.owner.as_ref(), case.observed.own_pod());
+    owner
+        .zip(pod)
+        .is_some_and(|(owner, pod)| owner.uid != pod.marks.owner_uid)
+}
+
+fn placement_differs(case: &Case) -> bool {
+    let placement = case
+        .observed
+        .placement
+        .as_ref()
+        .and_then(|placement| placement.as_ref().ok());
+    placement.zip(case.observed.own_pod()).is_some_and(|(placement, pod)| {
+        let made = &*pod.marks.placement_hash;
+        made.starts_with(HASH_VERSION) && placement.hash() != made
+    })
+}
+
+fn disks_differ(case: &Case) -> bool {
+    let pod = case.observed.own_pod();
+    let listed = pod.into_iter().flat_map(|pod| pod.marks.claims.iter().flatten());
+    let mut listed: Vec<(&str, &Uid)> = listed.map(|claim| (&*claim.name, &claim.uid)).collect();
+    let wanted = case.observed.listed();
+    let mut wanted: Vec<(&str, &Uid)> = wanted.iter().map(|claim| (&*claim.name, &claim.uid)).collect();
+    listed.sort();
+    wanted.sort();
+    listed != wanted
+}
+
 /// A pod that has ended although a claim still needs one.
 fn finished<'a>(case: &Case<'a>) -> Option<&'a OwnPod> {
     let pod = case.observed.own_pod().filter(|pod| pod.finished());
     pod.filter(|_| case.observed.needs())
 }
 
-/// 14: pods have ended too often. The last one stays, so that the next process knows it, too, and people see what ended
-/// it; it goes, and others follow, when placement or claims change (row 13) or somebody deletes it.
+/// 14: pods have ended too often. The design has the last one deleted, but then a process that starts anew would make ten
+/// more: so it stays, and people see what ended it. It goes, and others follow, when placement or claims change (row 13)
+/// or somebody deletes it.
 fn gave_up(case: &Case) -> Option<Decision> {
-    let pod = finished(case).filter(|pod| pod.marks.attempt >= MOST_ATTEMPTS)?;
+    let pod = finished(case).filter(|pod| pod.is_last() && pod.marks.placement_hash.starts_with(HASH_VERSION))?;
     let about = format!("{MOST_ATTEMPTS} times, at last {}", pod.outcome);
     Some(keep(Reason::GaveUp, &about))
 }
@@ -128,6 +136,8 @@ fn pod_finished(case: &Case) -> Option<Decision> {
     let due = since
         .checked_add(FINISHED_DELAY.after(pod.marks.attempt))
         .unwrap_or(Timestamp::MAX);
+    // Row 17 would have no other made before, and as long as this one is there its number is not lost.
+    let due = case.memory.gap(case.observed, case.now).unwrap_or(due).max(due);
     let (action, wake_at) = if case.now < due {
         (Action::Keep, Some(due))
     } else {
@@ -145,6 +155,9 @@ fn pod_finished(case: &Case) -> Option<Decision> {
 /// 15: the pod is there and its work is not done.
 fn pod_there(case: &Case) -> Option<Decision> {
     let pod = case.observed.own_pod()?;
+    if pod.finished() && !pod.marks.hold {
+        return Some(none(Reason::NothingWaiting, ""));
+    }
     Some(match &pod.scheduled {
         Scheduled::Unschedulable(text) => {
             let why = case.observed.peers.explanation();

@@ -24,8 +24,8 @@ use crate::reason::{Known, Reason, Stuck, Trouble};
 
 pub use wishes::{Lack, NodeWishes};
 
-/// How long a claim may be missing before somebody is told.
-const MISSING_FOR: Duration = Duration::from_mins(1);
+/// How long a claim may be missing, or a disk that is to be filled be in the way, before somebody is told.
+const HELD_UP_FOR: Duration = Duration::from_mins(1);
 
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,8 +65,9 @@ impl Finding {
 pub struct Diagnosis {
     /// The first is the cause to be shown.
     pub findings: Vec<Finding>,
-    /// Whether a disk has had no claim for so long that somebody has to be told. The decision says which.
-    pub claim_missing: bool,
+    /// Whether a disk without a claim, or one that has to be filled first, has been in the way for so long that somebody has
+    /// to be told. The decision says which.
+    pub held_up: bool,
     /// When to look again though nothing changes: then something will have lasted too long.
     pub wake_at: Option<Timestamp>,
 }
@@ -200,13 +201,19 @@ pub fn diagnose(
     } else {
         suspicions(&case)
     };
-    let missing = observed.owner.is_some() && observed.disks.iter().any(|disk| disk.claim.is_none());
+    let missing = observed.disks.iter().any(|disk| disk.claim.is_none());
+    let held_up = match observed.owner {
+        Some(_) if missing => Some(Topic::ClaimMissing),
+        Some(_) if observed.needs() && observed.awaits_worker().is_some() => Some(Topic::SiblingImporting),
+        _ => None,
+    };
     let seen = suspicions.iter().filter_map(Suspicion::topic);
-    let topics: Vec<Topic> = missing.then_some(Topic::ClaimMissing).into_iter().chain(seen).collect();
+    let is_held_up = held_up.is_some();
+    let topics: Vec<Topic> = held_up.into_iter().chain(seen).collect();
     let mut seen = onsets.map(|onsets| onsets.hold(topics, now).into_iter());
     let mut diagnosis = Diagnosis::default();
-    if missing {
-        diagnosis.claim_missing = diagnosis.lasts(seen.as_mut().and_then(Iterator::next), MISSING_FOR, now);
+    if is_held_up {
+        diagnosis.held_up = diagnosis.lasts(seen.as_mut().and_then(Iterator::next), HELD_UP_FOR, now);
     }
     for suspicion in suspicions {
         let since = match (suspicion.since, &mut seen) {

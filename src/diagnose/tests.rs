@@ -257,13 +257,29 @@ fn a_claim_may_be_missing_for_a_minute() {
     world.claimless("root", "NotFound", "No PVC found");
     let mut look = |world: &World, seconds| {
         let found = world.look_at(seconds, &mut onsets);
-        (found.claim_missing, found.wake_at)
+        (found.held_up, found.wake_at)
     };
     assert_eq!(look(&world, 1000), (false, Some(at(1060))));
     assert_eq!(look(&world, 1059), (false, Some(at(1060))));
     assert_eq!(look(&world, 1060), (true, None));
     assert_eq!(look(&World::new(), 1061), (false, None));
     assert_eq!(look(&world, 1062), (false, Some(at(1122))));
+}
+
+#[test]
+fn a_disk_that_is_to_be_filled_may_hold_another_up_for_a_minute() {
+    let mut onsets = Onsets::default();
+    let mut world = World::new();
+    world.unfilled("root");
+    let alone = world.clone();
+    world.unplaced("data");
+    world.set("dv-data", &json!({"status": {"phase": "WaitForFirstConsumer"}}));
+    let mut held_up = |world: &World, seconds| world.look_at(seconds, &mut onsets).held_up;
+    assert!(!held_up(&alone, 0) && !held_up(&alone, 100), "nobody waits");
+    assert!(!held_up(&world, 101) && !held_up(&world, 160));
+    assert!(held_up(&world, 161));
+    world.pod("importer-root", "root", "root", &json!({}));
+    assert!(!held_up(&world, 162), "its worker is there");
 }
 
 #[test]

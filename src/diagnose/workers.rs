@@ -42,7 +42,7 @@ pub(super) fn worker_refused(case: &Case, disk: &Disk) -> Option<Suspicion> {
 /// virt-controller's temporary pod lists a bound claim on the legacy path: CDI does not start its worker while it lives
 /// (CDI reference 7.2), and it lives because no node fits.
 pub(super) fn launcher_blocks_import(case: &Case, disk: &Disk) -> Option<Suspicion> {
-    if disk.worker || !disk.claim.as_ref().is_some_and(Claim::awaits_worker) {
+    if disk.users.worker || !disk.claim.as_ref().is_some_and(Claim::awaits_worker) {
         return None;
     }
     let mut launchers = case.index.launchers(&case.observed.subject).filter(|pod| pod.live());
@@ -174,7 +174,7 @@ pub(super) fn worker_not_starting(case: &Case, disk: &Disk) -> Option<Suspicion>
 /// `AddImmediateBindingAnnotationIfWFFCDisabled`).
 pub(super) fn gate_off(case: &Case, disk: &Disk) -> Option<Suspicion> {
     let (claim, object) = pending(case, disk)?;
-    if !claim.late || claim.placed || claim.needs || disk.worker || case.evidence.gate == Some(true) {
+    if !claim.late || claim.placed || claim.needs || disk.users.worker || case.evidence.gate == Some(true) {
         return None;
     }
     let data_volume = case.index.data_volume(&case.key(disk))?;

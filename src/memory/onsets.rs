@@ -15,6 +15,8 @@ use crate::reason::Trouble;
 pub enum Topic {
     /// A disk has no claim.
     ClaimMissing,
+    /// A bound disk waits for its worker, and a pod for another.
+    SiblingImporting,
     /// A trouble, and the disk that it is about; empty if it is about the VM.
     Trouble(Trouble, Arc<str>),
 }

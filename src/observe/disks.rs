@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Disk, Foreign};
+use super::{Disk, Foreign, Further, Users};
 use crate::api::{ClaimPhase, Pod, Template, View as _, Volume, VolumeKind};
 use crate::claim::Claim;
 use crate::index::{Index, own_subject, sidecar_claims};
@@ -19,9 +19,6 @@ fn disk(index: &Index, subject: &Key, volume: &Volume, name: &Arc<str>) -> Disk 
     let key = subject.sibling(name);
     let data_volume = index.data_volume(&key);
     let claim = index.claim(&key).map(|claim| index.read_claim(claim));
-    let uid = claim.as_ref().map(|claim| &claim.uid);
-    let controlled = |pod: &Pod| pod.meta().controller().is_some_and(|owner| Some(&owner.uid) == uid);
-    let live = || index.pods_of_claim(&key).filter(|pod| pod.live());
     Disk {
         volume: Arc::clone(&volume.name),
         names_data_volume: matches!(volume.kind, VolumeKind::DataVolume(_)),
@@ -29,16 +26,27 @@ fn disk(index: &Index, subject: &Key, volume: &Volume, name: &Arc<str>) -> Disk 
         data_volume: data_volume.map(|data_volume| data_volume.phase()),
         data_volume_words: data_volume.and_then(|data_volume| Some(data_volume.unmet("Running")?.words())),
         data_volume_terminating: data_volume.is_some_and(|data_volume| data_volume.meta().terminating()),
-        worker: live().any(|pod| controlled(pod)),
-        user: live()
-            .find(|pod| own_subject(pod).as_ref() != Some(subject))
-            .map(|pod| Arc::clone(&pod.meta().name)),
+        users: claim
+            .as_ref()
+            .map(|claim| users(index, subject, claim))
+            .unwrap_or_default(),
         claim,
     }
 }
 
+fn users(index: &Index, subject: &Key, claim: &Claim) -> Users {
+    let controlled = |pod: &Pod| pod.meta().controller().is_some_and(|owner| owner.uid == claim.uid);
+    let key = subject.sibling(&claim.name);
+    let live = || index.pods_of_claim(&key).filter(|pod| pod.live());
+    let other = live().find(|pod| own_subject(pod).as_ref() != Some(subject));
+    Users {
+        worker: live().any(|pod| controlled(pod)),
+        other: other.map(|pod| Arc::clone(&pod.meta().name)),
+    }
+}
+
 /// Claims that are listed but not waited for: they pin the pod to where they are, or are placed with the others.
-pub(super) fn extra_claims(index: &Index, subject: &Key, template: &Template) -> Vec<Claim> {
+pub(super) fn further(index: &Index, subject: &Key, template: &Template) -> Vec<Further> {
     let state = index.state_claims(subject).filter(|_| template.spec.persistent_state);
     let hotplugged = template.spec.volumes.iter().filter(|volume| volume.hotpluggable);
     let hotplugged = hotplugged
@@ -49,8 +57,19 @@ pub(super) fn extra_claims(index: &Index, subject: &Key, template: &Template) ->
     state
         .chain(hotplugged)
         .chain(sidecars)
-        .map(|claim| index.read_claim(claim))
+        .map(|claim| Further::new(index, subject, index.read_claim(claim)))
         .collect()
+}
+
+impl Further {
+    /// A claim and who uses it.
+    #[must_use]
+    pub fn new(index: &Index, subject: &Key, claim: Claim) -> Self {
+        Self {
+            users: users(index, subject, &claim),
+            claim,
+        }
+    }
 }
 
 /// A live pod that is nobody's first-consumer pod and lists a claim that needs.

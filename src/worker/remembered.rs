@@ -9,7 +9,7 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use crate::announce::{REPEATED_AFTER, Stuck};
 use crate::decide::Decision;
 use crate::memory::{Memory, Outcome};
-use crate::name::Key;
+use crate::name::{Key, Uid};
 use crate::observe::Observed;
 use crate::reason::{Reason, Trouble};
 
@@ -35,6 +35,8 @@ pub(super) struct Remembered {
     told: BTreeMap<Stuck, Told>,
     /// What went wrong last, as the log has it; said again only when it is something else, or after a success.
     pub(super) complaint: Option<String>,
+    /// The pod with which it was given up last.
+    given_up: Option<Uid>,
     /// A deletion that is announced when the pod is gone.
     pub(super) farewell: Option<Box<Farewell>>,
 }
@@ -70,6 +72,13 @@ impl Remembered {
         let news = self.complaint.as_deref() != Some(text);
         self.complaint = Some(text.to_owned());
         news
+    }
+
+    /// Notes that it is given up with this pod. Whether that is new, and this process has made the pod: it stays, so every
+    /// process sees it.
+    pub(super) fn gives_up(&mut self, pod: &Uid) -> bool {
+        let ours = self.memory.created_at(pod).is_some();
+        ours && self.given_up.replace(pod.clone()).as_ref() != Some(pod)
     }
 
     /// Notes what a turn has found that was due at this time.

@@ -55,6 +55,21 @@
 //!   that is gone, and are as good as each other, unless VMs keep apart.
 //! * Where VMs keep apart, nothing is slower than a pod's life, and CDI does nothing ([`Model::apart`], [`Model::swift`]).
 //! * Which replica is which makes no difference.
+//!
+//! # What was found
+//!
+//! Bugs that this, the seeds (`crate::fake_api::seeds`) or a mutant found, and the test that each has become since:
+//!
+//! | Bug | Test |
+//! |---|---|
+//! | a pod that was too strict was replaced while a peer's had no node yet, and the next followed it there | `a_pod_that_is_too_strict_is_not_replaced_while_a_peer_is_about_to_get_its_node` |
+//! | a pod on its way out got its node, and a peer's that knew nothing of it followed | `a_pod_that_is_taken_back_may_still_get_its_node_for_a_moment` |
+//! | a pod of a peer that was being replaced counted as if it knew | `a_pod_that_is_replaced_counts_as_unaware_until_it_is_gone` |
+//! | virt-api had expanded a newer VM than it was asked about | `an_answer_about_another_state_of_the_vm_is_none` |
+//! | a delete that met a conflict counted as done, and the pod stayed for ever | `a_delete_that_meets_a_conflict_has_not_deleted` |
+//! | two anti-affine VMs woke each other for ever | `who_waits_for_a_peer_that_is_about_to_act_does_not_hold_it_up` |
+//! | wishes that came back again and again were no reason for a gap | `a_change_back_and_the_pod_after_an_exempt_one_keep_their_distance` |
+//! | after a restart ten more pods of a VM that was given up | `given_up_is_until_placement_or_claims_change` |
 
 mod api;
 mod canon;

@@ -252,6 +252,7 @@ pub fn at_rest(model: &Model, state: &State) -> Option<String> {
         let lookalike = |pod: &Pod| matches!(pod.role, Role::Lookalike { vm: of } if usize::from(of) == vm);
         state.pods.iter().any(lookalike)
     };
+    // Every own pod that is left by now says so.
     let given_up = |vm: usize| state.pods.iter().any(|pod| own(pod) == Some(vm));
     let stuck = |vm: &usize| !taken(*vm) && !given_up(*vm) && served(state, *vm) && waits(model, state, *vm);
     let stuck = (0..state.vms.len()).find(stuck);

@@ -198,7 +198,13 @@ impl Run<'_> {
         let mut passed = vec![false; steps.len()];
         let mut path = Vec::new();
         let model = self.system.model;
-        let most = MOST_PODS + model.budget + if model.frail { rules::LAST_ATTEMPT } else { 0 };
+        let vms = u8::try_from(model.vms.len()).unwrap_or(u8::MAX);
+        let frail = if model.frail {
+            vms.saturating_mul(rules::LAST_ATTEMPT)
+        } else {
+            0
+        };
+        let most = MOST_PODS + model.budget + frail;
         for start in 0..steps.len() {
             let mut at = start;
             let (mut far, mut made) = loop {

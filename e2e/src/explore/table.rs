@@ -11,7 +11,7 @@
 //! | a disk that is made again after its import has failed | | 2 |
 //! | two anti-affine VMs: faults of ours; of storage (edits: `hack/explore.sh`) | 0 | 1 |
 //! | two VMs that share a claim: faults, edits | 1 | 2, 1 |
-//! | pods of ours that fail again and again (no node): faults of ours, edits | 0 | 2 |
+//! | pods of ours that fail again and again (no node): faults of ours, edits; an instancetype; a shared claim | 0 | 2, 1, 0 |
 //! | a VM with an instancetype: faults and the instancetype edited; the VM edited | 1 | 2 |
 //! | a VM started and stopped, deleted and made again; a disk or claim deleted and made again; edits; our pod taken | 1 | 1 to 2 |
 //! | populator path: an upload; disk, claim or VM deleted and made again; edits; our pod taken | 1 | 1 |
@@ -107,6 +107,17 @@ impl Extent {
         }
     }
 
+    /// Without a node and on time: how often pods end is what counts.
+    fn frail(self, model: Model) -> Model {
+        let model = Model {
+            frail: true,
+            swift: true,
+            nodes: 0,
+            ..model
+        };
+        self.mostly_prompt(model)
+    }
+
     fn two(self, name: &'static str, disk: Disk, budgets: Budgets) -> Model {
         Model {
             replicas: 2,
@@ -180,17 +191,14 @@ pub fn table(extent: Extent) -> Vec<Model> {
             [1, 2, 3, 3],
             WORKERS_TOO,
         )),
-        extent.mostly_prompt(Model {
-            frail: true,
-            swift: true,
-            nodes: 0,
-            ..of(
-                "pods of ours fail again and again",
-                &[LEGACY],
-                [0, 2, 3, 3],
-                FAIL_AND_EDIT,
-            )
-        }),
+        extent.frail(of(
+            "pods of ours fail again and again",
+            &[LEGACY],
+            [0, 2, 3, 3],
+            FAIL_AND_EDIT,
+        )),
+        extent.frail(extent.sized("pods of a VM with an instancetype fail", [0, 1, 1, 2], RESIZE)),
+        extent.frail(extent.sharing("pods of two VMs that share a claim fail", LEGACY, [0, 0, 1, 1], OURS)),
         Model {
             lookalike: true,
             ..of("somebody else's pod has our name", &[LEGACY], [1, 2, 3, 3], FAULTS)

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tower::{BoxError, Service};
 
 use super::failure::Failure;
-use super::faults::Fault;
+use super::faults::{Fault, Injected, Plan};
 use super::request::Asked;
 use super::store::{Id, Store};
 use super::watch::Watch;
@@ -66,12 +66,12 @@ impl Connection {
         };
         let mut call = self.call_of(&asked);
         let asked_verb = asked.verb;
-        let plan = lock(&self.api.0.faults).request(&self.user, asked.verb);
+        let plan = self.plan(asked.verb);
         pause(plan.before).await;
         let broken = matches!(plan.fault, Some(Fault::BrokenAfter));
         let result = match plan.fault {
-            Some(Fault::BrokenBefore) => return Err(reset()),
-            Some(Fault::Refused(failure)) => Err(failure),
+            Some(Fault::BrokenBefore) => return Err(self.breaks(Injected::BrokenBefore)),
+            Some(Fault::Refused(failure)) => Err(self.refuses(failure)),
             _ if asked.verb == "watch" => self.watch(asked).map(Answer::Watch),
             _ => self.done(&asked, &request, &mut call).map(Answer::Body),
         };
@@ -86,13 +86,34 @@ impl Connection {
         lock(&self.api.0.calls).push(call);
         pause(plan.after).await;
         if broken {
-            return Err(reset());
+            return Err(self.breaks(Injected::BrokenAfter));
         }
         Ok(match result {
             Ok(Answer::Body((code, text))) => response(code, Box::new(full(text))),
             Ok(Answer::Watch(watch)) => response(200, Box::new(StreamBody::new(Box::pin(watch.lines())))),
             Err(failure) => refused(&failure),
         })
+    }
+
+    /// What happens to a request of this user.
+    fn plan(&self, verb: &str) -> Plan {
+        let plan = lock(&self.api.0.faults).request(&self.user, verb);
+        if plan.slow {
+            self.api.note(Injected::Slow);
+        }
+        plan
+    }
+
+    /// A drawn refusal.
+    fn refuses(&self, failure: Failure) -> Failure {
+        self.api.note(Injected::Refused(failure.code));
+        failure
+    }
+
+    /// A drawn reset.
+    fn breaks(&self, when: Injected) -> BoxError {
+        self.api.note(when);
+        io::Error::from(io::ErrorKind::ConnectionReset).into()
     }
 
     fn call_of(&self, asked: &Asked) -> Call {
@@ -186,23 +207,25 @@ impl Connection {
 
     async fn expand(&self, namespace: &str, name: &str) -> Result<Response<AnswerBody>, BoxError> {
         let received = self.api.clock().now();
-        let plan = lock(&self.api.0.faults).request(&self.user, "get");
+        let plan = self.plan("get");
         pause(plan.before).await;
         let expanding = lock(&self.api.0.expansion)
             .as_ref()
             .map(|expand| expand(namespace.to_owned(), name.to_owned()));
-        let (code, body) = match (plan.fault, expanding) {
-            (Some(Fault::Refused(failure)), _) => (failure.code, failure.status()),
-            (Some(_), _) => return Err(reset()),
-            (None, Some(expanding)) => expanding.await,
-            (None, None) => (
-                503,
-                Failure::new(503, "no endpoints available for service \"virt-api\"").status(),
-            ),
+        let answer = match (plan.fault, expanding) {
+            (Some(Fault::Refused(failure)), _) => refused(&self.refuses(failure)),
+            // What reads only is as if it had never been done.
+            (Some(_), _) => return Err(self.breaks(Injected::BrokenBefore)),
+            (None, Some(expanding)) => {
+                let (code, body) = expanding.await;
+                response(code, Box::new(full(body.to_string())))
+            }
+            (None, None) => refused(&Failure::new(503, "no endpoints available for service \"virt-api\"")),
         };
+        let code = answer.status().as_u16();
         lock(&self.api.0.calls).push(self.expansion_call(namespace, name, code, received));
         pause(plan.after).await;
-        Ok(response(code, Box::new(full(body.to_string()))))
+        Ok(answer)
     }
 
     fn expansion_call(&self, namespace: &str, name: &str, code: u16, received: Timestamp) -> Call {
@@ -288,10 +311,6 @@ async fn pause(time: std::time::Duration) {
     if !time.is_zero() {
         tokio::time::sleep(time).await;
     }
-}
-
-fn reset() -> BoxError {
-    io::Error::from(io::ErrorKind::ConnectionReset).into()
 }
 
 fn full(text: String) -> impl hyper::body::Body<Data = Bytes, Error = BoxError> + Send + Unpin {

@@ -1,6 +1,7 @@
 //! What goes wrong with requests and watches, and how long they take: drawn from a seed.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -25,6 +26,72 @@ pub struct Rates {
     pub creates: Duration,
 }
 
+/// Something that went wrong, or was unusual, because it was drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Injected {
+    /// A request was answered with this HTTP status and not done.
+    Refused(u16),
+    /// The connection broke before the request was done.
+    BrokenBefore,
+    /// The connection broke when the request had been done.
+    BrokenAfter,
+    /// A request took seconds.
+    Slow,
+    /// A watch began with 410.
+    WatchGone,
+    /// A watch broke in the middle.
+    WatchBroken,
+    /// An event came more than [`USUAL_LAG`] late.
+    Late,
+    /// An event was told twice.
+    Twice,
+    /// A bookmark came earlier than after [`USUAL_BOOKMARKS`], and is not that of the end.
+    Bookmark,
+}
+
+impl Injected {
+    /// All that [`Faults`] draws.
+    pub const ALL: [Self; 15] = [
+        Self::Refused(401),
+        Self::Refused(409),
+        Self::Refused(410),
+        Self::Refused(429),
+        Self::Refused(500),
+        Self::Refused(503),
+        Self::Refused(504),
+        Self::BrokenBefore,
+        Self::BrokenAfter,
+        Self::Slow,
+        Self::WatchGone,
+        Self::WatchBroken,
+        Self::Late,
+        Self::Twice,
+        Self::Bookmark,
+    ];
+}
+
+impl fmt::Display for Injected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Refused(code) => return code.fmt(f),
+            Self::BrokenBefore => "reset before",
+            Self::BrokenAfter => "reset after",
+            Self::Slow => "slow",
+            Self::WatchGone => "watch 410",
+            Self::WatchBroken => "watch reset",
+            Self::Late => "event late",
+            Self::Twice => "event twice",
+            Self::Bookmark => "bookmark",
+        })
+    }
+}
+
+/// So much later than the change an event comes at most when nothing goes wrong.
+pub const USUAL_LAG: Duration = Duration::from_millis(2);
+
+/// Between two bookmarks when nothing goes wrong.
+pub const USUAL_BOOKMARKS: Duration = Duration::from_mins(1);
+
 /// The source of delays and faults.
 #[derive(Debug)]
 pub struct Faults {
@@ -45,6 +112,8 @@ pub struct Plan {
     pub before: Duration,
     /// After it was done.
     pub after: Duration,
+    /// One of these is seconds.
+    pub slow: bool,
     /// What goes wrong.
     pub fault: Option<Fault>,
 }
@@ -138,12 +207,14 @@ impl Faults {
             return Plan {
                 before: Duration::ZERO,
                 after: Duration::ZERO,
+                slow: false,
                 fault: None,
             };
         }
         let mut plan = Plan {
             before: self.millis(0, 3),
             after: self.millis(1, 3),
+            slow: false,
             fault: None,
         };
         if !self.meant(user) {
@@ -153,6 +224,7 @@ impl Faults {
             plan.before += self.rates.creates;
         }
         if self.happens(self.rates.slow) {
+            plan.slow = true;
             // The longest is more than our clients wait.
             let long = self.millis(500, 14_000);
             if self.rng.bool() {
@@ -212,13 +284,13 @@ impl Faults {
             breaks_after: None,
             lag: Duration::ZERO,
             twice: 0,
-            bookmarks: Duration::from_mins(1),
+            bookmarks: USUAL_BOOKMARKS,
             rng,
         };
         if self.instant {
             return plan;
         }
-        plan.lag = Duration::from_millis(2);
+        plan.lag = USUAL_LAG;
         if self.meant(user) && self.happens(self.rates.watches) {
             match self.rng.u8(0..5) {
                 0 => plan.expired = true,

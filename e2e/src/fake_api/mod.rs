@@ -39,7 +39,7 @@ use crate::control_plane::{Call, Calls};
 
 pub use connection::Connection;
 pub use failure::Failure;
-pub use faults::{Faults, Rates};
+pub use faults::{Faults, Injected, Rates};
 pub use scene::{Options, Scene};
 pub use store::{Change, Does, Id, Store, Witness};
 pub use write::Deletion;
@@ -61,6 +61,8 @@ struct Inner {
     store: Arc<Mutex<Store>>,
     clock: Clock,
     faults: Mutex<Faults>,
+    /// What went wrong so far, and how often.
+    injected: Mutex<BTreeMap<Injected, usize>>,
     calls: Mutex<Vec<Call>>,
     admission: Mutex<Option<Admission>>,
     expansion: Mutex<Option<Expansion>>,
@@ -87,6 +89,7 @@ impl FakeApi {
             store,
             clock,
             faults: Mutex::new(faults),
+            injected: Mutex::default(),
             calls: Mutex::default(),
             admission: Mutex::default(),
             expansion: Mutex::default(),
@@ -129,6 +132,17 @@ impl FakeApi {
     /// From now on so much goes wrong for these users.
     pub fn fail(&self, rates: Rates, users: &[&str]) {
         lock(&self.0.faults).set(rates, users);
+    }
+
+    /// Counts what goes wrong.
+    fn note(&self, what: Injected) {
+        *lock(&self.0.injected).entry(what).or_default() += 1;
+    }
+
+    /// What really went wrong so far because it was drawn, and how often.
+    #[must_use]
+    pub fn injected(&self) -> BTreeMap<Injected, usize> {
+        lock(&self.0.injected).clone()
     }
 
     /// Sets who decides about new pods.

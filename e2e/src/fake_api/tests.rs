@@ -12,12 +12,18 @@ use serde_json::{Value, json};
 
 use super::*;
 
+mod faults;
+
 fn of<T: DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).unwrap()
 }
 
 async fn server() -> FakeApi {
-    let api = FakeApi::start(Clock::default(), Faults::none());
+    server_with(Faults::none()).await
+}
+
+async fn server_with(faults: Faults) -> FakeApi {
+    let api = FakeApi::start(Clock::default(), faults);
     let namespaces = Api::<Namespace>::all(api.client("admin"));
     let namespace = of(json!({"metadata": {"name": "ns"}}));
     namespaces.create(&PostParams::default(), &namespace).await.unwrap();

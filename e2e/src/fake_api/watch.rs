@@ -14,7 +14,7 @@ use tower::BoxError;
 
 use super::connection::Connection;
 use super::failure::Failure;
-use super::faults::WatchPlan;
+use super::faults::{Injected, USUAL_BOOKMARKS, USUAL_LAG, WatchPlan};
 use super::request::{Asked, Selector};
 use super::store::{Change, Does, line};
 
@@ -80,6 +80,7 @@ impl Watch {
             plan,
         };
         let followed = if watch.plan.expired {
+            connection.api.note(Injected::WatchGone);
             Err(Failure::too_old(from, locked.version()))
         } else {
             locked.follow(watch.asked.kind, from)
@@ -146,8 +147,12 @@ impl Watch {
             sleep(delay).await;
         }
         let Connection { api, user } = &self.connection;
+        if delay > USUAL_LAG {
+            api.note(Injected::Late);
+        }
         api.tell(user, &mut std::iter::once(&*change.object));
         if self.plan.again() {
+            api.note(Injected::Twice);
             self.lines.push_back(line.clone());
         }
         self.lines.push_back(line);
@@ -158,10 +163,14 @@ impl Watch {
         let now = Instant::now();
         if self.breaks.is_some_and(|breaks| breaks <= now) {
             self.over = true;
+            self.connection.api.note(Injected::WatchBroken);
             return Some(io::Error::from(io::ErrorKind::ConnectionReset).into());
         }
         let bookmarks = self.asked.parameter("allowWatchBookmarks") == Some("true");
         if bookmarks {
+            if self.plan.bookmarks < USUAL_BOOKMARKS && now < self.ends {
+                self.connection.api.note(Injected::Bookmark);
+            }
             // Everything up to now has been told: the line of changes is empty.
             let version = self.connection.api.store().version();
             self.lines.push_back(bookmark(&self.asked, version, false));

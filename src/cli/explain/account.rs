@@ -196,13 +196,14 @@ fn pods(scene: &Scene, observed: &Observed) -> Vec<(String, String)> {
 
 fn of_pod(pod: &Pod) -> String {
     let phase = pod.outcome();
-    match (pod.scheduled(), pod.node()) {
-        (_, None) if !pod.live() => phase,
-        (_, Some(node)) => format!("{phase} on {node}"),
-        (Scheduled::Unschedulable(words), None) => format!("{phase}, no node fits: {words}"),
-        (Scheduled::Gated(gates), None) => format!("{phase}, a scheduling gate holds it: {gates}"),
-        (Scheduled::Silent, None) => format!("{phase}, no word from {} yet", pod.scheduler()),
-        (Scheduled::Yes, None) => phase,
+    if !pod.live() || pod.node().is_some() {
+        return phase;
+    }
+    match pod.scheduled() {
+        Scheduled::Unschedulable(words) => format!("{phase}, no node fits: {words}"),
+        Scheduled::Gated(gates) => format!("{phase}, a scheduling gate holds it: {gates}"),
+        Scheduled::Silent => format!("{phase}, no word from {} yet", pod.scheduler()),
+        Scheduled::Yes => phase,
     }
 }
 

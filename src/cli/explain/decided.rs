@@ -8,9 +8,10 @@ use crate::announce::Happening;
 use crate::api::Event;
 use crate::claim::Claim;
 use crate::decide::{Action, Decision, Settings, Turn, decide, turn};
+use crate::index::Index;
 use crate::lifecycle::State;
 use crate::name::{DOMAIN, Key};
-use crate::observe::Observed;
+use crate::observe::{Further, Observed};
 use crate::policy::{Permission, Policy};
 use crate::reason::{Reason, WATCH_NAMESPACE};
 
@@ -44,8 +45,8 @@ pub(super) fn decided(scene: &Scene, subject: &Key, now: Timestamp) -> Decided {
         // What the VM will ask for is not known here: the controller is taken at its word about its pod.
         observed.placement = None;
         if unexpanded {
-            let further = further_claims(&observed);
-            observed.extra_claims.extend(further);
+            let further = further(&scene.index, &observed);
+            observed.further.extend(further);
         }
         decision = decide(&observed, &memory, now);
     }
@@ -83,12 +84,14 @@ fn is_due(decision: &Decision, observed: &Observed) -> bool {
 }
 
 /// What the own pod lists beside the boot claims: a preference may ask for a state claim.
-fn further_claims(observed: &Observed) -> Vec<Claim> {
+fn further(index: &Index, observed: &Observed) -> Vec<Further> {
     let known = observed.listed();
     let of_pod = observed.own_pod().into_iter().flat_map(|pod| &pod.claims);
     let boots = |claim: &&Claim| observed.disks.iter().any(|disk| disk.name == claim.name);
     let further = of_pod.filter(|claim| !boots(claim) && known.iter().all(|other| other.name != claim.name));
-    further.cloned().collect()
+    further
+        .map(|claim| Further::new(index, &observed.subject, claim.clone()))
+        .collect()
 }
 
 /// Why a subject is left to virt-controller.

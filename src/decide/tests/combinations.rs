@@ -121,6 +121,7 @@ const TABLE: &[Line] = &[
     ("no claim", UNSETTLED, |s| s.remove_claim("root"), NO_CLAIM),
     ("not settled, no node", UNSETTLED, |s| s.claim(&legacy()), CDIS),
     ("not settled, node", UNSETTLED, |s| s.claim(&with_node(legacy())), DONE),
+    ("not settled, populator", UNSETTLED, |s| s.claim(&import()), CDIS),
     ("legacy, no node", WFFC, |s| s.claim(&legacy()), OURS),
     ("legacy, immediate", WFFC, |s| s.claim(&immediate(legacy())), CDIS),
     ("legacy, node", WFFC, |s| s.claim(&with_node(legacy())), DONE),
@@ -199,6 +200,12 @@ const TABLE: &[Line] = &[
     ("adopted", &["Succeeded"], |s| s.claim(&legacy()), CDIS),
     ("filled", &["Succeeded"], |s| s.claim(&bound(legacy())), DONE),
     (
+        "handed over, bound",
+        &["Succeeded"],
+        |s| s.claim(&bound(import())),
+        DONE,
+    ),
+    (
         "failed, no node",
         &["Failed"],
         |s| s.claim(&legacy()),
@@ -227,6 +234,15 @@ const TABLE: &[Line] = &[
     ("unknown, bound", &["Unknown"], |s| s.claim(&bound(legacy())), FILLING),
     ("lost, phase lags", EITHER, |s| s.claim(&lost(legacy())), LOST),
     ("lost", &["Succeeded", "Unknown"], |s| s.claim(&lost(import())), LOST),
+    ("lost, not settled", UNSETTLED, |s| s.claim(&lost(legacy())), LOST),
+    (
+        "lost, legacy, bound before",
+        SCHEDULED,
+        |s| s.claim(&lost(legacy())),
+        LOST,
+    ),
+    ("lost, legacy, under way", UNDER_WAY, |s| s.claim(&lost(legacy())), LOST),
+    ("lost, transfer", TRANSFER, |s| s.claim(&lost(import())), LOST),
     // The reference's conditions to stop.
     (
         "claim terminating",

@@ -4,7 +4,9 @@ use serde_json::{Value, json};
 
 use super::super::Action;
 use super::situation::*;
+use crate::api::DataVolume;
 use crate::memory::Memory;
+use crate::name::Key;
 use crate::reason::Reason;
 
 #[test]
@@ -69,6 +71,18 @@ fn rows_14_and_15_the_pod_is_there() {
             },
             (Action::Replace, Reason::DisksChanged),
         ),
+        (
+            "not: nothing needs, though a claim waits that a live one would place",
+            |s| {
+                s.index.delete::<DataVolume>(&Key::new(NAMESPACE, "data"));
+                let mut plain = claim("data", "late");
+                plain["metadata"]["ownerReferences"] = json!([]);
+                s.claim(&plain);
+                ended(s, "1", "Failed");
+                s.claim(&with_node(claim("root", "late")));
+            },
+            (Action::None, Reason::NothingWaiting),
+        ),
         ("silence", |s| created(s, |_| {}), KEPT),
         (
             "no node fits",
@@ -97,6 +111,16 @@ fn ended(s: &mut Situation, attempt: &str, phase: &str) {
     created(s, |pod| {
         pod["metadata"]["annotations"]["first-consumer.kubevirt.io/attempt"] = json!(attempt);
         pod["status"]["phase"] = json!(phase);
+    });
+}
+
+/// One whose placement hash says nothing to this version.
+fn ended_of_another_version(s: &mut Situation, attempt: &str) {
+    created(s, |pod| {
+        let annotations = &mut pod["metadata"]["annotations"];
+        annotations["first-consumer.kubevirt.io/attempt"] = json!(attempt);
+        annotations["first-consumer.kubevirt.io/placement-hash"] = json!("v2:0123");
+        pod["status"]["phase"] = json!("Failed");
     });
 }
 
@@ -276,17 +300,105 @@ fn given_up_is_until_placement_or_claims_change() {
             let decision = s.decide();
             assert_eq!((decision.action, decision.reason), expected, "{name}: {decision:?}");
         }
-        match expected.0 {
+        let next = match expected.0 {
             Action::Keep => continue,
-            Action::Create => {}
-            _ => s.delete(),
-        }
-        if expected.0 == Action::Wait {
-            s.disk("root", &claim("root", "late"), "WaitForFirstConsumer");
-            s.disk("data", &claim("data", "late"), "WaitForFirstConsumer");
-        }
-        assert_eq!(next_attempt(&mut s), "1", "{name}");
+            Action::Create => "1",
+            Action::Wait => {
+                s.delete();
+                s.disk("root", &claim("root", "late"), "WaitForFirstConsumer");
+                s.disk("data", &claim("data", "late"), "WaitForFirstConsumer");
+                "10"
+            }
+            _ => {
+                s.delete();
+                "1"
+            }
+        };
+        assert_eq!(next_attempt(&mut s), next, "{name}");
     }
+}
+
+/// Each line: a pod of this number, what happens to it, and the number of the next.
+#[test]
+fn only_pods_that_ended_without_result_are_counted() {
+    let importing: Setup = |s| {
+        s.disk("root", &bound(claim("root", "late")), "ImportScheduled");
+        s.delete();
+        s.disk("root", &bound(claim("root", "late")), "Succeeded");
+    };
+    let table: [(&str, &str, &str, Setup, &str); 4] = [
+        ("it has to go while it waits", "5", "Pending", importing, "5"),
+        ("the first has", "1", "Pending", importing, "1"),
+        (
+            "another life of the VM",
+            "5",
+            "Failed",
+            |s| {
+                s.edit_vm(|vm| vm["metadata"]["uid"] = json!("again"));
+                s.delete();
+            },
+            "1",
+        ),
+        (
+            "it had done its work, but the node is given back",
+            "1",
+            "Succeeded",
+            |s| {
+                for name in ["root", "data"] {
+                    s.claim(&with_node(claim(name, "late")));
+                }
+                s.memory = Memory::default();
+                s.delete();
+                s.claim(&claim("root", "late"));
+            },
+            "1",
+        ),
+    ];
+    for (name, attempt, phase, happens, next) in table {
+        let mut s = Situation::new();
+        ended(&mut s, attempt, phase);
+        s.decide();
+        s.now = at(1000);
+        happens(&mut s);
+        assert_eq!(next_attempt(&mut s), next, "{name}");
+    }
+}
+
+#[test]
+fn a_pod_of_another_version_is_counted_but_says_nothing_of_having_given_up() {
+    let mut s = Situation::new();
+    ended_of_another_version(&mut s, "10");
+    expect(&mut s, Action::Keep, Reason::PodFinished);
+    let mut s = Situation::new();
+    ended_of_another_version(&mut s, "5");
+    s.decide();
+    s.now = at(1000);
+    s.delete();
+    assert_eq!(next_attempt(&mut s), "6");
+}
+
+/// Else the number would be lost with a process that ends in between.
+#[test]
+fn a_finished_pod_stays_until_the_next_may_be_made() {
+    let mut s = Situation::new();
+    for _ in 0..8 {
+        s.create();
+        expect(&mut s, KEPT.0, KEPT.1);
+        s.lose_pod();
+        while s.decide().reason == Reason::BackingOff {
+            s.now = s.decide().wake_at.expect("a time");
+        }
+    }
+    ended(&mut s, "1", "Failed");
+    let due = s.decide().wake_at.expect("a time");
+    assert!(
+        due.duration_since(s.now).as_secs() >= 300,
+        "the gap, not the 10 s for a look"
+    );
+    s.now = due;
+    expect(&mut s, Action::Replace, Reason::PodFinished);
+    s.delete();
+    expect(&mut s, CREATE.0, CREATE.1);
 }
 
 /// How many have ended is known to whoever sees the last of them, and in between to all who have seen it.

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::super::Action;
 use super::situation::*;
 use crate::api::DataVolume;
-use crate::name::Key;
+use crate::name::{Key, pod_name};
 use crate::reason::Reason;
 
 fn hotplugged() -> Value {
@@ -200,6 +200,33 @@ fn row_10_our_pod_would_block_a_siblings_worker() {
             CREATE,
         ),
         (
+            "a hotplugged disk",
+            |s| {
+                s.add_volume(&hotplugged());
+                s.disk("hot", &bound(claim("hot", "late")), "ImportScheduled");
+            },
+            importing,
+        ),
+        (
+            "not: a hotplugged disk whose worker runs",
+            |s| {
+                s.add_volume(&hotplugged());
+                s.disk("hot", &bound(claim("hot", "late")), "ImportInProgress");
+                s.pod(&worker("hot"));
+            },
+            CREATE,
+        ),
+        (
+            "not: a hotplugged disk, and no pod is wanted",
+            |s| {
+                s.add_volume(&hotplugged());
+                s.disk("hot", &bound(claim("hot", "late")), "ImportScheduled");
+                s.disk("root", &bound(claim("root", "late")), "Succeeded");
+                s.disk("data", &bound(claim("data", "late")), "Succeeded");
+            },
+            (Action::None, Reason::NothingWaiting),
+        ),
+        (
             "our pod is there and goes",
             |s| {
                 s.create();
@@ -227,6 +254,25 @@ fn row_10_one_pod_at_a_time() {
             |s| {
                 s.disk("root", &single_pod(bound(claim("root", "late"))), "Succeeded");
                 s.pod(&pod("backup", "root"));
+            },
+            in_use,
+        ),
+        (
+            "another VM's pod has it",
+            |s| {
+                s.disk("root", &single_pod(bound(claim("root", "late"))), "Succeeded");
+                let mut other = pod(&pod_name(&Key::new(NAMESPACE, "web")), "root");
+                other["metadata"]["labels"] = json!({"first-consumer.kubevirt.io/managed": "true"});
+                s.pod(&controlled(other, "VirtualMachine", "web", "vm-web"));
+            },
+            in_use,
+        ),
+        (
+            "another pod has a hotplugged one",
+            |s| {
+                s.add_volume(&hotplugged());
+                s.disk("hot", &single_pod(bound(claim("hot", "late"))), "Succeeded");
+                s.pod(&pod("backup", "hot"));
             },
             in_use,
         ),

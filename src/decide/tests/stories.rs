@@ -170,9 +170,6 @@ fn a_finished_pod_stays_for_a_look_and_is_then_replaced_at_growing_distances_unt
         s.now = decision.wake_at.expect("a time");
         expect(&mut s, Action::Replace, Reason::PodFinished);
         s.delete();
-        while s.decide().reason == Reason::BackingOff {
-            s.now = s.decide().wake_at.expect("a time");
-        }
     }
     expect(&mut s, Action::Keep, Reason::GaveUp);
     s.now = s.now.checked_add(Duration::from_hours(1)).expect("a time");

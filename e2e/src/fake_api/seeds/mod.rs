@@ -10,6 +10,7 @@ mod rest;
 mod tamper;
 mod watchman;
 
+use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -18,6 +19,7 @@ use anyhow::Result;
 use first_consumer::decide::Settings;
 use k8s_openapi::jiff::Timestamp;
 
+use super::Injected;
 use super::scene::{Options, Scene};
 use crate::control_plane::{Call, Calls, NodeSpec};
 use crate::stand_in;
@@ -57,6 +59,8 @@ pub struct Outcome {
     pub pods: usize,
     /// Our requests that failed, by a fault or by themselves.
     pub failed: usize,
+    /// Faults that happened, to anybody.
+    pub injected: BTreeMap<Injected, usize>,
 }
 
 /// What happened, line by line.
@@ -150,6 +154,7 @@ async fn play(seed: u64, trial: &Trial) -> Result<Outcome> {
         digest: digest(&calls, scene.api.store().version()),
         pods: calls.of("create", "pods").iter().filter(|call| call.is_ok()).count(),
         failed: calls.iter().filter(|call| !call.is_ok()).count(),
+        injected: scene.api.injected(),
     })
 }
 

@@ -352,5 +352,13 @@ pub async fn c33_pods_that_fail() -> Result<()> {
     pods.delete(&last.name_any(), &DeleteParams::default()).await?;
     let next = scene.wait_own_pod().await?;
     ensure!(next.annotations()["first-consumer.kubevirt.io/attempt"] == "1");
+    // What somebody else places has its node from no pod that was given up.
+    let tenth = json!({"metadata": {"annotations": {"first-consumer.kubevirt.io/attempt": "10"}}});
+    scene.patch("v1", "Pod", &next.name_any(), &tenth).await?;
+    scene.set_phase(&next.name_any(), "Failed").await?;
+    scene.wait_reason("GaveUp").await?;
+    scene.bind("root", "node-1").await?;
+    scene.wait_no_own_pod().await?;
+    ensure!(scene.told("NodeChosen").is_empty() && scene.told("FirstConsumerDeleted").len() > 1);
     Ok(())
 }

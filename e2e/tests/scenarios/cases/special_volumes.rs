@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use first_consumer_e2e::cluster::Cluster;
 use first_consumer_e2e::objects::{LOCAL_PATH, Vm, pod};
 use first_consumer_e2e::scene::{SERVED_ONCE, Scene, UNTOUCHED};
@@ -207,8 +207,8 @@ async fn beside_d1(scene: &ByHand) -> Result<()> {
     scene.create(vm.provision("true").object()).await.map(drop)
 }
 
-/// A disk is bound and about to be filled, which our pod would block: the new disk waits until it is, which is said once,
-/// and then has its pod.
+/// A disk is bound and about to be filled, which our pod would block: the new disk waits until it is, which is said if it
+/// lasts for a minute, and then has its pod.
 pub async fn c55_a_disk_is_about_to_be_filled() -> Result<()> {
     let scene = ByHand::new().await?;
     scene.disk("d1", "ImportScheduled", &json!({})).await?;
@@ -217,11 +217,11 @@ pub async fn c55_a_disk_is_about_to_be_filled() -> Result<()> {
     scene.wait_reason("SiblingImporting").await?;
     scene.advance(Duration::from_mins(10)).await;
     ensure!(scene.made() == 0);
-    let told = scene.told("FirstConsumerWaiting");
-    let [note] = &told[..] else {
-        bail!("{told:?}");
-    };
-    ensure!(note.contains("d1"), "{note}");
+    let told = scene.told("DiskStuck");
+    ensure!(
+        told[0] == "a bound disk waits for its import, which our pod would block: d1",
+        "{told:?}"
+    );
     scene.phase("d1", "Succeeded").await?;
     ensure!(scene.wait_node("d2").await? == "node-2");
     ensure!(listed(&scene.made_pods()[0]) == ["d1", "d2"]);

@@ -137,3 +137,24 @@ fn a_definite_refusal_ends_the_pod_and_is_asked_again_when_the_vm_changes_or_aft
     situation.expand(expansion());
     expect(&mut situation, Action::Wait, Reason::BackingOff);
 }
+
+/// Nobody else acts meanwhile either, and the pod that says so is kept.
+#[test]
+fn who_gave_up_is_so_while_its_template_is_expanded_anew() {
+    let mut s = with_instancetype();
+    s.expand(expansion());
+    created(&mut s, |pod| {
+        pod["metadata"]["annotations"]["first-consumer.kubevirt.io/attempt"] = json!("10");
+        pod["status"]["phase"] = json!("Failed");
+    });
+    expect(&mut s, Action::Keep, Reason::GaveUp);
+    // A VM that would go first, and shares a disk.
+    let mut first = vm(NAMESPACE, "aa", &json!({}));
+    first["spec"]["template"]["spec"]["volumes"][0]["dataVolume"]["name"] = json!("root");
+    s.index.apply(view::<VirtualMachine>(&first));
+    expect(&mut s, Action::Keep, Reason::GaveUp);
+    s.memory = Memory::default();
+    expect(&mut s, Action::Keep, Reason::ExpansionPending);
+    s.expand(expansion());
+    expect(&mut s, Action::Keep, Reason::GaveUp);
+}

@@ -248,3 +248,30 @@ fn who_gave_up_is_passed_over_by_a_new_process_too() {
     assert_eq!((turn.decision.action, turn.decision.reason, turn.standing), gave_up);
     assert!(!woken, "our pod changes nothing for it");
 }
+
+#[test]
+fn a_pod_does_not_go_for_one_who_gave_up_whose_template_is_expanded_anew() {
+    let mut s = Situation::new();
+    let mut first = First::new(&mut s, |vm| vm["spec"]["instancetype"] = json!({"name": "large"}));
+    let mut pod = json!({"metadata": {"name": pod_name(&first.key), "namespace": NAMESPACE, "uid": "own-aa",
+        "labels": {"first-consumer.kubevirt.io/managed": "true"}, "ownerReferences": [
+            {"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine", "name": "aa", "uid": "vm-aa"}]},
+        "status": {"phase": "Failed"}});
+    let root = json!([{"name": "root", "uid": "claim-root", "dataVolume": "root"}]).to_string();
+    pod["metadata"]["annotations"] = json!({
+        "first-consumer.kubevirt.io/owner-uid": "vm-aa", "first-consumer.kubevirt.io/claims": root,
+        "first-consumer.kubevirt.io/placement-hash": "v1:0123", "first-consumer.kubevirt.io/attempt": "10"});
+    s.pod(&pod);
+    s.create();
+    let kept = |s: &mut Situation| {
+        let decision = s.decide();
+        (decision.action, decision.reason)
+    };
+    assert_eq!(kept(&mut s), KEPT, "before it had its turn");
+    let (turn, _) = first.turn(&mut s);
+    assert_eq!(turn.decision.reason, Reason::ExpansionPending);
+    assert_eq!(kept(&mut s), KEPT, "while virt-api is asked");
+    pod["metadata"]["annotations"]["first-consumer.kubevirt.io/owner-uid"] = json!("before");
+    s.pod(&pod);
+    assert_eq!(kept(&mut s), WAITS, "it gave up in another life");
+}
