@@ -33,6 +33,9 @@ pub struct Claim {
     pub selected_node: Option<Arc<str>>,
     /// The DataVolume that controls it.
     pub data_volume: Option<Controller>,
+    /// Whether it is pending and the DataVolume that controls it is gone, so that the garbage collector is about to take it,
+    /// too; as long as there are DataVolumes at all, and they are seen ([`Index::read_claim`](crate::index::Index::read_claim)).
+    pub orphaned: bool,
     /// How CDI fills it; legacy too if nobody fills it.
     pub path: Path,
     /// Whether it needs a first consumer.
@@ -67,6 +70,10 @@ impl Claim {
         let data_volume = data_volume
             .filter(|candidate| controls(candidate, claim))
             .map(Controller::new);
+        let controller = claim.meta().controller();
+        let orphaned = claim.phase() == ClaimPhase::Pending
+            && data_volume.is_none()
+            && controller.is_some_and(|owner| &*owner.kind == DataVolume::KIND);
         let path = path(claim);
         let late = class.is_some_and(StorageClass::late);
         let usable = claim.phase() != ClaimPhase::Lost && !claim.meta().terminating();
@@ -88,6 +95,7 @@ impl Claim {
             placed,
             selected_node: claim.selected_node().map(Arc::from),
             data_volume,
+            orphaned,
             path,
             needs,
             stripped: needs && path == Path::Legacy && claim.provisioner_asked(),

@@ -4,6 +4,7 @@ use k8s_openapi::jiff::Timestamp;
 
 use super::{Action, Decision, keep, none, wait};
 use crate::api::{ClaimPhase, DataVolumePhase, Scheduled};
+use crate::claim::Claim;
 use crate::lifecycle::State;
 use crate::memory::Memory;
 use crate::observe::{Disk, Observed, Rival};
@@ -47,14 +48,14 @@ fn subject_deleted(case: &Case) -> Option<Decision> {
 
 /// 2: a disk is going, and a pod that lists it would hold it back.
 fn disk_deleted(case: &Case) -> Option<Decision> {
-    let of_pod = case.observed.own_pod().into_iter().flat_map(|pod| &pod.claims);
-    let going = case.observed.listed().into_iter().chain(of_pod).find(|claim| {
-        claim.terminating
-            || claim
-                .data_volume
-                .as_ref()
-                .is_some_and(|controller| controller.terminating)
-    });
+    let terminating = |claim: &&Claim| {
+        let controller = claim.data_volume.as_ref();
+        claim.terminating || controller.is_some_and(|controller| controller.terminating)
+    };
+    let mut listed = case.observed.listed().into_iter();
+    let mut of_pod = case.observed.own_pod().into_iter().flat_map(|pod| &pod.claims);
+    let going = listed.find(|claim| claim.orphaned || terminating(claim));
+    let going = going.or_else(|| of_pod.find(terminating));
     let going = going.map(|claim| &claim.name);
     let going = going.or_else(|| {
         case.observed

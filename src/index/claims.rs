@@ -79,7 +79,12 @@ impl Index {
         let waits = data_volume.is_some_and(|data_volume| data_volume.phase().waits());
         let assumed = (unseen && waits).then(StorageClass::waiting);
         let class = class.map(AsRef::as_ref).or(assumed.as_ref());
-        Claim::new(claim, class, data_volume.map(AsRef::as_ref), prime)
+        let read = Claim::new(claim, class, data_volume.map(AsRef::as_ref), prime);
+        let known = self.has_kind::<DataVolume>() && !self.unseen().contains(DataVolume::PLURAL);
+        Claim {
+            orphaned: read.orphaned && known,
+            ..read
+        }
     }
 
     /// The claim through which CDI fills the claim of this key and UID, if it is filled that way and that has begun

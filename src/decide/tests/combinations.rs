@@ -263,11 +263,7 @@ const TABLE: &[Line] = &[
         "not controlled by the DataVolume",
         EITHER,
         |s| s.claim(&controlled(legacy(), "DataVolume", "root", "an earlier life")),
-        (
-            NEITHER,
-            (Action::None, Reason::NothingWaiting),
-            (Action::Keep, Reason::WaitingForVolumes),
-        ),
+        no_pod(NEITHER, Reason::DiskDeleted),
     ),
     (
         "a volume is named",

@@ -160,7 +160,8 @@ const TABLE: &[(&str, Setup, &[&str])] = &[
         "state that is not placed yet",
         |s| {
             tpm(s, &json!({"persistent": true}));
-            s.claim(&claim("persistent-state-for-db", "late"));
+            let pending = claim("persistent-state-for-db", "late");
+            s.claim(&controlled(pending, "VirtualMachine", "db", "vm-db"));
         },
         &["persistent-state-for-db"],
     ),

@@ -60,6 +60,29 @@ fn row_1_nobody_to_serve() {
 fn row_2_a_disk_is_going() {
     let deleted = (Action::None, Reason::DiskDeleted);
     check(&[
+        (
+            "its DataVolume is gone, and the collector has not come yet",
+            |s| {
+                s.index.delete::<DataVolume>(&Key::new(NAMESPACE, "data"));
+            },
+            deleted,
+        ),
+        (
+            "not: DataVolumes are not known at all",
+            |s| {
+                s.index.delete::<DataVolume>(&Key::new(NAMESPACE, "data"));
+                s.index.note_kind::<DataVolume>(false);
+            },
+            CREATE,
+        ),
+        (
+            "not: they are, but not to us",
+            |s| {
+                s.index.delete::<DataVolume>(&Key::new(NAMESPACE, "data"));
+                s.index.note_unseen::<DataVolume>();
+            },
+            CREATE,
+        ),
         ("a claim", |s| s.claim(&terminating(claim("data", "late"))), deleted),
         (
             "a DataVolume",

@@ -193,10 +193,13 @@ pub async fn c58_a_failed_disk_among_others() -> Result<()> {
     ensure!(scene.made() == 0);
     let told = scene.told("DiskStuck");
     ensure!(told == ["a DataVolume has failed: d1"], "{told:?}");
-    // Its user has corrected it.
-    scene.phase("d1", "WaitForFirstConsumer").await?;
+    // Its user makes it again. The claim is of no use as soon as its DataVolume is gone, before the collector has come.
+    scene.delete_data_volume("d1").await?;
+    scene.advance(Duration::from_secs(10)).await;
+    ensure!(scene.claim("d1").await?.is_none() && scene.made() == 0);
+    scene.disk("d1", "WaitForFirstConsumer", &json!({})).await?;
     scene.wait_node("d2").await?;
-    ensure!(listed(&scene.made_pods()[0]) == ["d1", "d2"]);
+    ensure!(scene.made() == 1 && listed(&scene.made_pods()[0]) == ["d1", "d2"]);
     Ok(())
 }
 
@@ -218,10 +221,8 @@ pub async fn c55_a_disk_is_about_to_be_filled() -> Result<()> {
     scene.advance(Duration::from_mins(10)).await;
     ensure!(scene.made() == 0);
     let told = scene.told("DiskStuck");
-    ensure!(
-        told[0] == "a bound disk waits for its import, which our pod would block: d1",
-        "{told:?}"
-    );
+    let first = told.first().context("nothing is told")?;
+    ensure!(first.contains("a pod of ours would block it: d1"), "{told:?}");
     scene.phase("d1", "Succeeded").await?;
     ensure!(scene.wait_node("d2").await? == "node-2");
     ensure!(listed(&scene.made_pods()[0]) == ["d1", "d2"]);
