@@ -203,7 +203,7 @@ const TABLE: &[(&str, Setup, &[&str])] = &[
                 s,
                 &json!([{"image": "hook"}, {"pvc": {"name": "more", "volumePath": "/more"}}]),
             );
-            s.claim(&claim("more", "late"));
+            s.disk("more", &claim("more", "late"), "WaitForFirstConsumer");
         },
         &["more"],
     ),
@@ -216,7 +216,7 @@ const TABLE: &[(&str, Setup, &[&str])] = &[
         "not: the sidecar names none",
         |s| {
             sidecars(s, &json!([{"image": "hook"}]));
-            s.claim(&claim("more", "late"));
+            s.disk("more", &claim("more", "late"), "WaitForFirstConsumer");
         },
         &[],
     ),

@@ -57,15 +57,14 @@ fn row_1_nobody_to_serve() {
 }
 
 #[test]
-fn row_2_a_disk_is_going() {
-    let deleted = (Action::None, Reason::DiskDeleted);
+fn row_2_a_disk_whose_data_volume_is_gone_is_going() {
     check(&[
         (
             "its DataVolume is gone, and the collector has not come yet",
             |s| {
                 s.index.delete::<DataVolume>(&Key::new(NAMESPACE, "data"));
             },
-            deleted,
+            (Action::None, Reason::DiskDeleted),
         ),
         (
             "not: DataVolumes are not known at all",
@@ -83,6 +82,21 @@ fn row_2_a_disk_is_going() {
             },
             CREATE,
         ),
+        (
+            "not: it is bound",
+            |s| {
+                s.claim(&bound(claim("data", "late")));
+                s.index.delete::<DataVolume>(&Key::new(NAMESPACE, "data"));
+            },
+            CREATE,
+        ),
+    ]);
+}
+
+#[test]
+fn row_2_a_disk_is_going() {
+    let deleted = (Action::None, Reason::DiskDeleted);
+    check(&[
         ("a claim", |s| s.claim(&terminating(claim("data", "late"))), deleted),
         (
             "a DataVolume",
