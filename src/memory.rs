@@ -15,13 +15,10 @@ use crate::api::{ClaimPhase, Pod, View as _};
 use crate::name::Uid;
 use crate::observe::{Allowance, Observed, OwnPod};
 use crate::placement::{HASH_VERSION, Placement};
-use crate::pod::{ListedClaim, Marks};
+use crate::pod::{ListedClaim, MOST_ATTEMPTS, Marks};
 
 pub use expansion::{Expanding, Expansion, Unexpanded};
 pub use onsets::{Onsets, Topic};
-
-/// The most pods in a row that may end without result before we give up.
-pub const MOST_ATTEMPTS: u32 = 10;
 
 /// How long a created pod is believed in before the watch has shown it.
 const ASSUMED_FOR: Duration = Duration::from_secs(10);

@@ -16,11 +16,10 @@ use crate::api::{
 use crate::claim::Claim;
 use crate::index::{Index, own_subject};
 use crate::lifecycle::{State, state};
-use crate::memory::MOST_ATTEMPTS;
 use crate::name::{Key, Uid, pod_name};
 use crate::peers::Peers;
 use crate::placement::{Domains, Inputs, Placement, Refusal};
-use crate::pod::{Marks, Owner};
+use crate::pod::{MOST_ATTEMPTS, Marks, Owner};
 use crate::policy::{Permission, Policy, permission};
 
 pub use allowance::Allowance;

@@ -52,6 +52,9 @@ impl Owner {
     }
 }
 
+/// The most pods in a row that may end without result before we give up.
+pub const MOST_ATTEMPTS: u32 = 10;
+
 /// A claim as the pod's annotation lists it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

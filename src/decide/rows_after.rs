@@ -5,10 +5,11 @@ use k8s_openapi::jiff::Timestamp;
 use super::rows::{Case, Row};
 use super::{Action, Decision, keep, none, wait};
 use crate::api::Scheduled;
-use crate::memory::{FINISHED_DELAY, MOST_ATTEMPTS};
+use crate::memory::FINISHED_DELAY;
 use crate::name::Uid;
 use crate::observe::{Named, OwnPod};
 use crate::placement::{HASH_VERSION, Refusal};
+use crate::pod::MOST_ATTEMPTS;
 use crate::reason::Reason;
 
 /// Rows 12 to 17.
