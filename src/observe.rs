@@ -2,6 +2,7 @@
 
 mod allowance;
 mod disks;
+mod own_pod;
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -10,19 +11,19 @@ use std::sync::Arc;
 use k8s_openapi::jiff::Timestamp;
 
 use crate::api::{
-    DataVolumePhase, Pod, PodPhase, Scheduled, Strings, Template, View as _, VirtualMachine, VirtualMachineInstance,
-    VmiPhase,
+    DataVolumePhase, Scheduled, Strings, Template, View as _, VirtualMachine, VirtualMachineInstance, VmiPhase,
 };
 use crate::claim::Claim;
-use crate::index::{Index, own_subject};
+use crate::index::Index;
 use crate::lifecycle::{State, state};
-use crate::name::{Key, Uid, pod_name};
+use crate::name::Key;
 use crate::peers::Peers;
 use crate::placement::{Domains, Inputs, Placement, Refusal};
-use crate::pod::{MOST_ATTEMPTS, Marks, Owner};
+use crate::pod::Owner;
 use crate::policy::{Permission, Policy, permission};
 
 pub use allowance::Allowance;
+pub use own_pod::{Named, OwnPod, own_pod};
 
 /// What the caches hold about one subject.
 #[derive(Clone, Debug)]
@@ -139,62 +140,6 @@ pub struct Foreign {
     pub scheduled: Scheduled,
 }
 
-/// The pod of a subject's fixed name.
-#[derive(Clone, Debug)]
-pub enum Named {
-    /// There is none.
-    Nobody,
-    /// The subject's own.
-    Own(Box<OwnPod>),
-    /// One that is not ours.
-    Foreign,
-}
-
-/// The subject's own pod.
-#[derive(Clone, Debug)]
-pub struct OwnPod {
-    /// Its UID.
-    pub uid: Uid,
-    /// Whether it is being deleted.
-    pub terminating: bool,
-    /// Its phase.
-    pub phase: PodPhase,
-    /// The same in words, and why it has ended ([`Pod::outcome`]).
-    pub outcome: String,
-    /// What the scheduler says.
-    pub scheduled: Scheduled,
-    /// What it says of itself.
-    pub marks: Marks,
-    /// The claims that it lists, as far as they exist.
-    pub claims: Vec<Claim>,
-}
-
-impl OwnPod {
-    /// Whether it has ended.
-    #[must_use]
-    pub fn finished(&self) -> bool {
-        matches!(self.phase, PodPhase::Succeeded | PodPhase::Failed)
-    }
-
-    /// Whether it has ended as the last of too many.
-    #[must_use]
-    pub fn is_last(&self) -> bool {
-        self.finished() && self.marks.attempt >= MOST_ATTEMPTS
-    }
-
-    /// Whether it waits for the scheduler or for its volumes, and nobody has deleted it.
-    #[must_use]
-    pub fn waits(&self) -> bool {
-        !self.terminating && !self.finished()
-    }
-
-    /// Whether the scheduler is about to choose a node for it, or has chosen one.
-    #[must_use]
-    pub fn in_flight(&self) -> bool {
-        self.waits() && matches!(self.scheduled, Scheduled::Silent | Scheduled::Yes)
-    }
-}
-
 impl Observed {
     /// Looks at the subject's peers, too, and keeps its placement out of where their disks are.
     pub fn look_around(&mut self, index: &Index) {
@@ -288,7 +233,7 @@ pub fn observe(index: &Index, subject: &Key, policy: Policy, expanded: Option<&E
     let state = state(vm, vmi);
     let template = index.template(subject).unwrap_or_default();
     let disks = disks::of_template(index, subject, &template);
-    let pod = named(index, subject);
+    let pod = own_pod::named(index, subject);
     let wanted = matches!(pod, Named::Own(_)) || disks.iter().any(|disk| disk.claim.as_ref().is_some_and(|c| c.needs));
     let (template, unexpanded) = if wanted {
         expand(index, subject, template, expanded)
@@ -406,30 +351,5 @@ fn name_conflict(vm: Option<&VirtualMachine>, vmi: Option<&VirtualMachineInstanc
             .controller()
             .is_none_or(|owner| owner.kind != VirtualMachine::KIND.into() || owner.uid != vm.meta().uid),
         _ => false,
-    }
-}
-
-fn named(index: &Index, subject: &Key) -> Named {
-    let Some(pod) = index.pod(&subject.sibling(&pod_name(subject))) else {
-        return Named::Nobody;
-    };
-    if own_subject(pod).as_ref() != Some(subject) {
-        return Named::Foreign;
-    }
-    Named::Own(Box::new(own_pod(index, subject, pod)))
-}
-
-/// Reads the own pod.
-#[must_use]
-pub fn own_pod(index: &Index, subject: &Key, pod: &Pod) -> OwnPod {
-    let listed = pod.claims().filter_map(|name| index.claim(&subject.sibling(name)));
-    OwnPod {
-        uid: pod.meta().uid.clone(),
-        terminating: pod.meta().terminating(),
-        phase: pod.phase(),
-        outcome: pod.outcome(),
-        scheduled: pod.scheduled(),
-        marks: Marks::read(pod.meta()),
-        claims: listed.map(|claim| index.read_claim(claim)).collect(),
     }
 }

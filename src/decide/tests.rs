@@ -1,5 +1,6 @@
 //! Each row: what triggers it, what just does not, and the stories that need a history.
 
+mod attempts;
 mod combinations;
 mod listed;
 mod rivals;
