@@ -1,7 +1,7 @@
 //! Thousands of small worlds with random schedules and faults, each from a seed, with our real shell in them.
 //!
 //! FIRST_CONSUMER_SEED=N        runs that seed alone and tells its story
-//! FIRST_CONSUMER_SEEDS=N       runs so many (200; .ci/run takes thousands)
+//! FIRST_CONSUMER_SEEDS=N       runs so many (100; .ci/run takes thousands)
 //! FIRST_CONSUMER_FIRST_SEED=N  from this one on (0)
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -159,7 +159,7 @@ fn main() -> Result<()> {
         );
         return Ok(());
     }
-    let count = number("FIRST_CONSUMER_SEEDS", 200);
+    let count = number("FIRST_CONSUMER_SEEDS", 100);
     let outcome = the_rules_can_be_broken().and_then(|()| many(number("FIRST_CONSUMER_FIRST_SEED", 0), count));
     let passed = outcome.is_ok();
     println!(

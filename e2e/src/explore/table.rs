@@ -11,7 +11,7 @@
 //! | a disk that is made again after its import has failed | | 2 |
 //! | two anti-affine VMs: faults of ours; of storage (edits: `hack/explore.sh`) | 0 | 1 |
 //! | two VMs that share a claim: faults, edits | 1 | 2, 1 |
-//! | pods of ours that fail again and again (no node): faults of ours, edits; an instancetype; a shared claim | 0 | 2, 1, 0 |
+//! | pods of ours that fail again and again (no node): faults of ours, edits; (in CI) an instancetype; a shared claim | 0 | 2, 1, 0 |
 //! | a VM with an instancetype: faults and the instancetype edited; the VM edited | 1 | 2 |
 //! | a VM started and stopped, deleted and made again; a disk or claim deleted and made again; edits; our pod taken | 1 | 1 to 2 |
 //! | populator path: an upload; disk, claim or VM deleted and made again; edits; our pod taken | 1 | 1 |
@@ -197,8 +197,6 @@ pub fn table(extent: Extent) -> Vec<Model> {
             [0, 2, 3, 3],
             FAIL_AND_EDIT,
         )),
-        extent.frail(extent.sized("pods of a VM with an instancetype fail", [0, 1, 1, 2], RESIZE)),
-        extent.frail(extent.sharing("pods of two VMs that share a claim fail", LEGACY, [0, 0, 1, 1], OURS)),
         Model {
             lookalike: true,
             ..of("somebody else's pod has our name", &[LEGACY], [1, 2, 3, 3], FAULTS)
@@ -262,6 +260,8 @@ fn too_large_for_each_test(extent: Extent) -> Vec<Model> {
     let of = |name, disks: &[Disk], budgets, may| extent.mostly_prompt(extent.of(name, disks, budgets, may));
     let twice = [POPULATOR, late(POPULATOR)];
     vec![
+        extent.frail(extent.sized("pods of a VM with an instancetype fail", [0, 1, 1, 2], RESIZE)),
+        extent.frail(extent.sharing("pods of two VMs that share a claim fail", LEGACY, [0, 0, 1, 1], OURS)),
         of("a late populator disk", &twice, [0, 1, 1, 2], FAULTS),
         of(
             "a late disk, workers fail",

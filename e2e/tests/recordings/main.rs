@@ -34,9 +34,10 @@ use story::{Act, Step};
 use tokio::{sync::mpsc, task::JoinSet, time::Instant};
 use tracing_subscriber::EnvFilter;
 
-/// A replay that has not come as far as its recording by then has failed. local-path-provisioner alone may take 15 s
-/// for each claim.
+/// A replay that has not come as far as its recording by then has failed.
 const LIMIT: Duration = Duration::from_mins(3);
+/// One in which nothing happens for so long stands still. local-path-provisioner may take 15 s for a claim.
+const STANDSTILL: Duration = Duration::from_secs(45);
 /// The real components race, and a recording is one outcome of that: on a busy machine CDI may be woken a moment later
 /// and never show a phase. So a replay has more attempts to be the same; a model that is wrong fails them all.
 const ATTEMPTS: usize = 4;
@@ -307,9 +308,15 @@ impl Recorder {
 
     async fn wait(&self, until: &States, what: &str) -> Result<()> {
         let end = Instant::now() + LIMIT;
-        while !reached(&self.states(), until) {
-            if Instant::now() > end || strayed(&self.states(), until) {
-                bail!("not reached before: {what}\n{}", difference(until, &self.states()));
+        let (mut seen, mut news) = (self.states(), Instant::now());
+        while !reached(&seen, until) {
+            let over = Instant::now() > end || news.elapsed() > STANDSTILL;
+            if over || strayed(&seen, until) {
+                bail!("not reached before: {what}\n{}", difference(until, &seen));
+            }
+            let now = self.states();
+            if now != seen {
+                (seen, news) = (now, Instant::now());
             }
             ensure!(!self.tasks.is_empty(), "nobody watches");
             tokio::time::sleep(Duration::from_millis(20)).await;
