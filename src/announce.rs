@@ -133,6 +133,13 @@ pub fn of_diagnosis(diagnosis: &Diagnosis, decision: &Decision, observed: &Obser
     Some((stuck, announcement))
 }
 
+/// Whether the own pod goes because the disks have their node from it. One that was given up has placed nothing, whoever
+/// has.
+#[must_use]
+pub fn has_served(decision: &Decision, observed: &Observed) -> bool {
+    decision.reason == Reason::Served && !observed.own_pod().is_some_and(OwnPod::is_last)
+}
+
 /// What to say when an action has succeeded. `lived` is how long the deleted pod was there.
 #[must_use]
 pub fn of_outcome(
@@ -165,9 +172,7 @@ pub fn of_outcome(
                 .map(|lived| format!(" after {} ms", lived.as_millis()))
                 .unwrap_or_default();
             let deleted = format!("Deleted pod {pod}{after}: {}", decision.reason.text());
-            // A pod that was given up has placed nothing, whoever has.
-            let by_it = decision.reason == Reason::Served && !observed.own_pod().is_some_and(OwnPod::is_last);
-            let chosen = by_it.then(|| chosen(observed)).flatten();
+            let chosen = has_served(decision, observed).then(|| chosen(observed)).flatten();
             let chosen = chosen.map(|note| say(Happening::NodeChosen, note));
             chosen
                 .into_iter()

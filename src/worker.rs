@@ -24,7 +24,7 @@ use crate::leader::Leadership;
 use crate::memory::{Expanding, Outcome};
 use crate::metrics::Metrics;
 use crate::name::{Key, pod_name};
-use crate::observe::{self, Observed, OwnPod};
+use crate::observe::{self, Observed};
 use crate::pace::Pace;
 use crate::queue::Queue;
 use crate::reason::{Reason, Trouble};
@@ -274,9 +274,7 @@ impl Worker {
                 if reason == Reason::PodFinished {
                     self.metrics.failed(reason);
                 }
-                // A pod that was given up has placed nothing, whoever has.
-                let served = reason == Reason::Served && !observed.own_pod().is_some_and(OwnPod::is_last);
-                if let Some(placed) = placed_since.filter(|_| served) {
+                if let Some(placed) = placed_since.filter(|_| announce::has_served(decision, observed)) {
                     observe(&self.metrics.need_to_node, needed, placed);
                     observe(&self.metrics.creation_to_node, created, placed);
                     observe(&self.metrics.node_to_deletion, Some(placed), done);
